@@ -52,7 +52,7 @@ pub struct Settings {
     pub queue_ms_max: u64,
     /// How long an answer may take; then the request gets 504.
     pub response_ms_max: u64,
-    /// Bytes of a request's line and headers; a larger head gets 431.
+    /// Bytes of a request's line and headers, about: how they come in packets decides, too. A larger head gets 431.
     pub request_head_bytes_max: usize,
     /// How long a request's head may take from its first byte; then the connection is closed.
     pub request_head_ms_max: u64,
@@ -91,7 +91,7 @@ impl Default for Settings {
             requests_max: 0,
             queue_ms_max: 1000,
             response_ms_max: 10_000,
-            request_head_bytes_max: 32_768,
+            request_head_bytes_max: 65_536,
             request_head_ms_max: 5000,
             request_body_ms_max: 10_000,
             request_bodies_mib_max: 64,

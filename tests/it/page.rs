@@ -643,6 +643,17 @@ fn errors_are_pages() {
     }
 }
 
+/// Refused once: forms over 2 MiB, with a message that named the fields they had.
+#[test]
+fn a_form_may_be_as_large_as_a_page() {
+    let (_world, server) = sample();
+    let part =
+        |name: &str, value: &str| format!("--b\r\ncontent-disposition: form-data; name={name}\r\n\r\n{value}\r\n");
+    let body = part("text", "") + &part("file", &"word ".repeat(600_000)) + "--b--\r\n";
+    let answer = server.post("/reuse", "multipart/form-data; boundary=b", body.as_bytes());
+    assert_eq!(answer.status, 200, "{}", answer.body);
+}
+
 /// What a keyboard, a screen reader and weak eyes need: in light and dark, on a wide and a narrow screen.
 fn check_access(browser: &Browser) {
     for (scheme, width) in [("light", 1280), ("dark", 1280), ("light", 390), ("dark", 360)] {

@@ -5,7 +5,7 @@ use super::super::request::QueryRequest;
 use super::html::Html;
 use crate::document::{Body as PageBody, Content, FetchTime, MediaType, Page};
 use axum::body::Body;
-use axum::extract::{FromRequest, Multipart, Request};
+use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Request};
 use axum::http::header;
 
 /// What a person gave in a field for a text and one for a file: the file where both are there.
@@ -42,7 +42,9 @@ pub(super) fn fields<const N: usize>(request: &QueryRequest, names: [&str; N]) -
     };
     let content_type = request.content_type.as_deref().unwrap_or("");
     let form = Request::builder().header(header::CONTENT_TYPE, content_type);
-    let form = form.body(Body::from(request.body.clone())).map_err(|_| not_the_form())?;
+    let mut form = form.body(Body::from(request.body.clone())).map_err(|_| not_the_form())?;
+    // The body has come whole, within the limit of all bodies.
+    DefaultBodyLimit::disable().apply(&mut form);
     // The body is in memory, so this never waits.
     tokio::runtime::Handle::current().block_on(async {
         let mut form = Multipart::from_request(form, &()).await.map_err(|_| not_the_form())?;
