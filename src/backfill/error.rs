@@ -77,11 +77,14 @@ pub enum BackfillError {
     )]
     StoreExists(PathBuf),
     /// The memory limit is too small for the documents.
-    #[error("{n_documents} documents need --memory {mib} MiB or more; run again with that much to resume")]
+    #[error(
+        "more than {n_documents} documents do not fit in this --memory; run again with --memory {mib} to resume: it holds \
+         twice as many"
+    )]
     MemoryLimit {
-        /// Documents so far.
+        /// Documents that fit.
         n_documents: u64,
-        /// The memory that they need.
+        /// The memory for twice as many.
         mib: u64,
     },
     /// A worker thread panicked.

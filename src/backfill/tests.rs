@@ -362,5 +362,5 @@ fn too_little_memory_says_how_much_is_needed() {
     let pages = (0..50).map(|number| page(&rule, number, [number as u64].into(), 0));
     let error =
         ingest_sketched(&mut checkpoint, &context, sketched_chunks("synthetic", pages)).expect_err("too little");
-    assert!(matches!(error, BackfillError::MemoryLimit { n_documents: 21, .. }), "{error}");
+    assert!(matches!(error, BackfillError::MemoryLimit { n_documents: 20, .. }), "{error}");
 }

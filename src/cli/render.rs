@@ -48,7 +48,10 @@ pub(super) fn related(answered: &RelatedTo<'_>) -> String {
         |words: &[SharedWord]| words.iter().take(8).map(|shared| shared.word.as_str()).collect::<Vec<_>>().join(", ");
     let RelatedAnswer { bag, n_fragments, built_up_to, related } = &answered.answer;
     if bag.is_empty() && *n_fragments == 0 {
-        return format!("{}: nothing is known about it: it has no words, and no page links to it\n", answered.of);
+        return format!(
+            "{}: nothing is known about it: it has no words but those that most pages have, and no page links to it\n",
+            answered.of
+        );
     }
     let mut text = format!("{}: {}\n", answered.of, words(bag));
     let _ = match n_fragments {

@@ -423,7 +423,7 @@ impl<'a> IngestWriter<'a> {
         let n_documents = self.known.len() as u64;
         if n_documents * BYTES_PER_DOCUMENT > self.context.memory {
             let mib = (n_documents * BYTES_PER_DOCUMENT * 2) >> 20;
-            return Err(BackfillError::MemoryLimit { n_documents, mib: mib + 1 });
+            return Err(BackfillError::MemoryLimit { n_documents: n_documents - 1, mib: mib + 1 });
         }
         let n_index = n_candidates.min(self.n_index_max) as u32;
         let segment = self.open_segment()?;
