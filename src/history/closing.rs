@@ -176,12 +176,14 @@ fn missed<V: View>(view: &V, name: &str, row: &SweepRow) -> Result<Missed, V::Er
         let copy_is_of_sweep = state.copy.as_ref().is_some_and(|copy| is_of_sweep(&copy.sweep));
         if copy_is_of_sweep || (is_of_sweep(&newest.sweep) && !is_lost) {
             visited.insert(state.host);
+        } else if newest.fetched_at >= row.first && is_lost && is_of_sweep(&newest.sweep) {
+            // Marked already. It is no witness: where many are, nobody would ask those that are.
         } else if newest.fetched_at >= row.first {
             let witnesses = witnesses.entry(state.host).or_default();
             if witnesses.len() < WITNESSES_MAX {
                 witnesses.push(url);
             }
-            if newest.fetched_at > row.last || (is_lost && !is_of_sweep(&newest.sweep)) {
+            if newest.fetched_at > row.last || is_lost {
                 seen_since.push((state.host, url));
             }
         } else if state.is_alive() {

@@ -28,9 +28,9 @@ use std::time::{Duration, Instant};
 pub(super) enum Decided {
     /// A batch of pages.
     Pages(Box<DecidedPages>),
-    /// A step of closing a sweep, with its events; the last batch answers the client.
+    /// A batch of closing a sweep, with its events.
     Closing(Arc<Batch>, Vec<Outgoing>),
-    /// A sweep is closed: the waiting client, the outcome, the number of the next event.
+    /// What was asked of closing a sweep is done: the waiting client, the outcome, the number of the next event.
     Closed(CloseReply, ClosedSweep, u64),
 }
 
@@ -103,20 +103,17 @@ impl<S: Store> DecideStage<'_, S> {
         CloseRequest { sweep, part, reply }: CloseRequest,
         send: &mut impl FnMut(Decided) -> bool,
     ) -> Result<bool, PipelineError> {
-        let begun = self.closing.take().filter(|(name, _)| *name == sweep).map(|(_, closing)| closing);
-        let mut closing = match begun {
-            Some(closing) => closing,
-            None => {
-                // Which URLs are lost is asked of all that are stored.
-                if !self.visibility.wait_for(self.in_flight.n_decided()) {
-                    return Ok(false);
-                }
-                let Some(closing) = SweepClosing::begin(self.store, &sweep, &self.history)? else {
-                    reply.send(Err(CloseFailure::Unknown));
-                    return Ok(true);
-                };
-                closing
+        let mut begun = self.closing.take().filter(|(name, _)| *name == sweep).map(|(_, closing)| closing);
+        if begun.is_none() {
+            // Which URLs are lost is asked of all that are stored.
+            if !self.visibility.wait_for(self.in_flight.n_decided()) {
+                return Ok(false);
             }
+            begun = SweepClosing::begin(self.store, &sweep, &self.history)?;
+        }
+        let Some(mut closing) = begun else {
+            reply.send(Err(CloseFailure::Unknown));
+            return Ok(true);
         };
         let nothing = FxHashMap::default();
         loop {

@@ -27,7 +27,7 @@ pub enum ClosingPart {
 
 /// Asks the writer of a store to close a sweep.
 pub trait SweepCloser: Send + Sync {
-    /// Marks as lost every URL that the sweep should have seen and did not, or the first of them. On return the result is
+    /// Marks as lost what `part` says of the URLs that the sweep should have seen and did not. On return the result is
     /// durable. The number returned is the sequence number of the next event.
     ///
     /// # Errors
