@@ -5,8 +5,7 @@ use super::exit::{Exit, ending, usage};
 use super::heart::{self, Heart};
 use super::output::OutputMode;
 use super::run::{
-    Flow, Start, forget_and_tell, kafka_source, open_kafka_source, poison_tracker, start_watches, stream,
-    stream_and_forget,
+    Flow, Start, kafka_source, open_kafka_source, poison_tracker, start_watches, stream, stream_and_forget,
 };
 use super::telemetry::{self, Metrics, Progress};
 use super::wiring::{future_limit, open_sink, open_store, watch_signals};
@@ -255,7 +254,6 @@ fn own(following: &Following<'_>) -> Result<()> {
     let Following { config, args, store, shutdown, mode } = *following;
     let heart = Heart::start(config, shutdown)?;
     let begun = SystemTime::now();
-    forget_and_tell(config, store, mode, shutdown)?;
     let stats = Arc::default();
     let flow = || {
         let poison = Arc::new(poison_tracker(config, store)?);

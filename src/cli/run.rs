@@ -59,7 +59,6 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
 
     let mut store = open_store(&config)?;
     store.stops_with(Arc::clone(&shutdown));
-    forget_and_tell(&config, &store, mode, &shutdown)?;
     let (write_access, close_requests) = write_access(&config)?;
     let server_metrics = metrics.as_ref().filter(|_| args.http_listen.is_some());
     let open = |metrics| Server::open(&config, metrics, write_access, Some(store.writer_events()));
@@ -68,6 +67,7 @@ pub(super) fn run(mut config: Config, args: RunArgs, mode: OutputMode) -> Result
     let stats = Arc::new(Stats::default());
     let opening = Opening { config: &config, args: &args, store: &store, begun, shutdown: &shutdown, mode };
     let flow = || opening.flow(&inputs, close_requests.clone(), &stats);
+    // Opened before the heart beats: it may be refused.
     let first = flow()?;
     let heart = Heart::start(&config, &shutdown)?;
     let _watches = start_watches(&config, &store)?;
@@ -175,35 +175,33 @@ pub(super) struct Flow {
     pub stop: Arc<AtomicBool>,
 }
 
-/// Forgets what is older than `[retention]` keeps it, and says so.
-pub(super) fn forget_and_tell(
-    config: &Config,
-    store: &RocksStore,
-    mode: OutputMode,
-    shutdown: &Arc<AtomicBool>,
-) -> Result<()> {
-    if let Some(forgotten) = forget_old(config, store, shutdown)? {
-        mode.note(forgotten.trim_end());
-    }
-    Ok(())
-}
-
-/// Takes records into a store until they end or a signal comes. Where the source has no end, what grows older than
-/// `[retention]` keeps it is forgotten between two streams; `reopen` opens each after the first.
+/// Takes records into a store until they end or a signal comes. Forgets before what is older than `[retention]` keeps it and,
+/// where the source has no end, between two streams what has grown so old; `reopen` opens each stream after the first.
 pub(super) fn stream_and_forget(
     (config, store, mode): (&Config, &RocksStore, OutputMode),
-    first: Flow,
+    mut first: Flow,
     reopen: impl Fn() -> Result<Flow>,
     is_endless: bool,
     shutdown: &Arc<AtomicBool>,
 ) -> Result<Summary> {
-    let mut next = first;
+    let forget = || -> Result<bool> {
+        let forgotten = forget_old(config, store, shutdown)?;
+        forgotten.iter().for_each(|text| mode.note(text.trim_end()));
+        Ok(forgotten.is_some())
+    };
+    if config.retention.days > 0
+        && let Some(sink) = &mut first.sink
+    {
+        // Forgetting makes events. In a store that is not the output's own any more it would spoil the way back.
+        pipeline::recover(store, sink.as_mut(), store.published(), store.next_seq())?;
+    }
+    let mut next = if forget()? { reopen()? } else { first };
     loop {
         let (summary, is_due) = stream_while_young(config, store, next, is_endless, shutdown)?;
         if !is_due {
             return Ok(summary);
         }
-        forget_and_tell(config, store, mode, shutdown)?;
+        forget()?;
         next = reopen()?;
     }
 }

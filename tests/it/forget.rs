@@ -10,6 +10,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 fn url_of(line: &str) -> String {
     let page: Value = serde_json::from_str(line).expect("JSON");
@@ -327,6 +328,26 @@ fn a_run_forgets_what_is_older_than_its_retention() {
     assert!(left == contents(&by_command) && !left.0.is_empty());
     assert!(left.0.iter().flatten().all(|page| page.contains("2017-")), "{:?}", left.0);
     assert!(!run().contains("forgot"));
+}
+
+/// Spoilt once: a store that others had overtaken, which a newer copy of theirs would have brought up to date. It forgot what was
+/// old, under numbers of events that were published, before it looked at them.
+#[test]
+fn a_store_that_is_not_the_outputs_own_forgets_nothing() {
+    let lines = sample_lines();
+    let world = World::new();
+    let part = |name: &str, lines: &[String]| world.write(name, lines.join("\n") + "\n");
+    world.run(&[part("first.jsonl", &lines[..200])]);
+    let copied = Command::new("cp").arg("-r").args([world.path("store"), world.path("copy")]).status();
+    assert!(copied.expect("runs").success());
+    world.run(&[part("second.jsonl", &lines[200..])]);
+    fs::remove_dir_all(world.path("store")).expect("removed");
+    fs::rename(world.path("copy"), world.path("store")).expect("renamed");
+    let before = contents(&world);
+    let world = world.with("retention.days", 1);
+    let output = world.run_command(&[world.path("first.jsonl")]).output().expect("starts");
+    assert!(!output.status.success() && text(&output.stderr).contains("older copy"), "{}", text(&output.stderr));
+    assert!(contents(&world) == before);
 }
 
 /// Lost if this fails: a service that nobody restarts for months keeps what its settings say to delete.
