@@ -8,7 +8,7 @@ use super::read_error::ReadError;
 use super::record_reader::Advance;
 use super::source::{FileSource, OpenRecords, ReadSettings, open_again};
 use crate::document::FetchTime;
-use crate::wire::{Record, value_at};
+use crate::wire::{DATES, Record, value_at};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, TimestampMicrosecondType};
 use arrow_array::{Array, RecordBatch};
@@ -135,7 +135,7 @@ impl ColumnReader {
 /// What a JSON value counts as.
 fn value_of(value: &Value) -> Option<f64> {
     match value {
-        Value::Number(number) => number.as_f64(),
+        Value::Number(number) => number.as_f64().map(value_of_number),
         Value::Bool(is_so) => Some(f64::from(*is_so)),
         Value::String(text) => value_of_text(text),
         Value::Null | Value::Array(_) | Value::Object(_) => None,
@@ -145,9 +145,14 @@ fn value_of(value: &Value) -> Option<f64> {
 
 fn value_of_text(text: &str) -> Option<f64> {
     let text = text.trim();
-    // First as a time: its 14 digits would also be a number.
-    let time = text.parse::<FetchTime>().ok().map(|time| time.0 as f64);
-    time.or_else(|| text.parse::<f64>().ok().filter(|number| !number.is_nan()))
+    let number = text.parse::<f64>().ok().filter(|number| !number.is_nan()).map(value_of_number);
+    number.or_else(|| text.parse::<FetchTime>().ok().map(|time| time.0 as f64))
+}
+
+/// What a number counts as: one of 14 digits that is a time, as that time.
+fn value_of_number(number: f64) -> f64 {
+    let time = DATES.contains(&number).then(|| format!("{number}").parse::<FetchTime>().ok()).flatten();
+    time.map_or(number, |time| time.0 as f64)
 }
 
 /// The values of the single column of a batch.
@@ -172,7 +177,7 @@ fn values_of(batch: &RecordBatch, path: &[String]) -> Result<Vec<Option<f64>>, a
             numbers
                 .as_primitive::<Float64Type>()
                 .iter()
-                .map(|number| number.filter(|number| !number.is_nan()))
+                .map(|number| number.filter(|number| !number.is_nan()).map(value_of_number))
                 .collect()
         }
         _ => nothing,
@@ -194,7 +199,9 @@ mod tests {
             (json!(" 12.5 "), Some(12.5)),
             (json!("1970-01-01T00:00:01Z"), Some(1e6)),
             (json!("19700101000001"), Some(1e6)),
-            (json!("1970010100000"), Some(1970010100000.0)),
+            (json!(19_700_101_000_001_u64), Some(1e6)),
+            (json!("1970010100000"), Some(1_970_010_100_000.0)),
+            (json!(99_999_999_999_999_u64), Some(99_999_999_999_999.0)),
             (json!("good"), None),
             (json!("NaN"), None),
             (json!(null), None),

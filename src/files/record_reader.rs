@@ -20,6 +20,11 @@ pub(super) trait RecordReader: Send {
         false
     }
 
+    /// Whether the current record may be the beginning of a longer one, where the file is still written.
+    fn may_be_cut(&self) -> bool {
+        false
+    }
+
     /// The names of the columns, if the file is a table. Its records are JSON objects with these names.
     fn columns(&self) -> Option<&[String]> {
         None

@@ -389,6 +389,8 @@ struct InputReader {
     at: Progress,
     /// The records read before, which are skipped.
     past: Option<Progress>,
+    /// Whether the input may still be written.
+    may_grow: bool,
 }
 
 impl InputReader {
@@ -405,7 +407,7 @@ impl InputReader {
         let name: Arc<str> = name.into();
         let time = file.as_ref().and_then(|file| file_time(&file.path));
         let layout = InputLayout::new(Arc::clone(&name), time, settings.pages.clone());
-        InputReader { name, stream: Some(stream), file, records: None, layout, settings, at, past }
+        InputReader { name, stream: Some(stream), file, records: None, layout, settings, at, past, may_grow: false }
     }
 
     fn step(&mut self) -> Step {
@@ -420,6 +422,9 @@ impl InputReader {
     fn try_step(&mut self) -> Result<Step, ReadError> {
         if let Some(stream) = self.stream.take() {
             let opened = open_records(stream, &self.name, self.file.as_ref(), &mut self.layout, &self.settings)?;
+            // An object is whole when it is there, and a compressed stream when it ends.
+            let is_plain_file = self.file.as_ref().is_some_and(|file| url_of(&file.path).is_none());
+            self.may_grow = self.settings.may_grow && is_plain_file && opened.compression == Compression::None;
             self.records = Some(opened.records);
         }
         let Some(records) = &mut self.records else { return Ok(Step::Over(None)) };
@@ -433,6 +438,9 @@ impl InputReader {
             }
         };
         let offset = self.at.next_offset;
+        if self.may_grow && self.past.is_none() && records.may_be_cut() {
+            return Err(ReadError::UnendedRow);
+        }
         self.at = Progress { next_offset: offset + 1, chain };
         let Some(past) = self.past else {
             let origin = Origin { source: Arc::clone(&self.name), partition: 0, offset };
@@ -480,9 +488,7 @@ pub(super) fn open_records(
     layout: &mut InputLayout,
     settings: &ReadSettings,
 ) -> Result<OpenRecords, ReadError> {
-    let ReadSettings { limits, pages, idle, originals, may_grow } = settings;
-    // An object is whole when it is there.
-    let may_grow = *may_grow && file.is_some_and(|file| url_of(&file.path).is_none());
+    let ReadSettings { limits, pages, idle, originals, .. } = settings;
     layout.check()?;
     let Decompressed { stream, compression, members } = decompressed_as(stream, idle)?;
     let names_column = |column: &str| layout.fields().names_column(column);
@@ -497,7 +503,7 @@ pub(super) fn open_records(
     let records: Box<dyn RecordReader> = match format {
         FileFormat::Jsonl => Box::new(JsonLines::new(stream, limits)),
         FileFormat::JsonArray => Box::new(JsonArray::new(stream, limits)),
-        FileFormat::Table(delimiter) => Box::new(Table::open(stream, delimiter, limits, may_grow)?),
+        FileFormat::Table(delimiter) => Box::new(Table::open(stream, delimiter, limits)?),
         FileFormat::Page(media_type) => {
             let time = layout.fetched_at().or(layout.file_time());
             Box::new(PageFile::new(stream, media_type, name, time, pages.sweep.clone(), limits))

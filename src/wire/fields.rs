@@ -335,7 +335,10 @@ fn sweep_of(value: Option<&Value>, limits: &Limits) -> Result<Option<String>, Re
 const MILLISECONDS_FROM: f64 = 1e11;
 
 /// Numbers of 14 digits are dates: as milliseconds they would lie beyond the year 2286.
-const DATES: std::ops::Range<f64> = 1e13..1e14;
+pub const DATES: std::ops::Range<f64> = 1e13..1e14;
+
+/// Numbers of 8 digits are days, such as 20260101, and no times: as seconds they would lie before 1974.
+const DAYS: std::ops::Range<f64> = 1e7..1e8;
 
 fn time_of(value: Option<&Value>, fallback: &Fallback) -> Result<FetchTime, Rejection> {
     let invalid = |why: String| Rejection::new(Reason::InvalidTime, format!("the fetch time: {why}"));
@@ -347,6 +350,9 @@ fn time_of(value: Option<&Value>, fallback: &Fallback) -> Result<FetchTime, Reje
     let number = value.as_f64().or_else(|| value.as_str()?.trim().parse::<f64>().ok());
     if let Some(date) = number.filter(|number| DATES.contains(number)) {
         return format!("{date}").parse().map_err(|error: crate::document::InvalidTime| invalid(error.to_string()));
+    }
+    if let Some(day) = number.filter(|number| DAYS.contains(number)) {
+        return Err(invalid(format!("{day} is a day and no time; write it as 2026-01-01T00:00:00Z")));
     }
     if let Some(number) = number {
         let seconds = if number.abs() < MILLISECONDS_FROM { number } else { number / 1e3 };

@@ -2,6 +2,7 @@
 
 use crate::harness::process::Process;
 use crate::harness::{World, check_events, sample_lines, terminate, text, wait_until};
+use lookalike::wire::EventType;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -62,6 +63,38 @@ fn every_record_of_a_filling_folder_is_taken_in_once() {
     let whole = World::new();
     whole.run(&[world.path("crawl")]);
     assert!(world.partition() == whole.partition());
+}
+
+/// Lost once: all later rows of a table that was cut within the last cell of a row when it was read. The cut row was taken for whole,
+/// and the file for another one when it had grown.
+#[test]
+fn a_row_without_its_end_waits_for_it() {
+    let world = world();
+    let rows =
+        |from: u32, to: u32| (from..to).map(|n| format!("http://a/{n},2026-01-01T00:00:00Z,text {n} of a\n")).collect();
+    let head: String = rows(0, 2);
+    let rest: String = rows(2, 5);
+    let whole = format!("url,fetched_at,text\n{head}{rest}");
+    let path = world.path("crawl/rows.csv");
+    for n_bytes in [whole.len() - rest.len() + 3, whole.len() - 9, whole.len() - 1] {
+        fs::write(&path, &whole[..n_bytes]).expect("written");
+        let process = Process::start(follow(&world));
+        let n_rows = whole[..n_bytes].lines().count() - 2;
+        wait_until("whole rows", || world.n_events() >= n_rows);
+        // Long enough to be looked at some more.
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        process.stop();
+        assert_eq!(world.n_events(), n_rows);
+    }
+    // What has ended in good order is whole.
+    fs::write(&path, &whole).expect("written");
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(whole.replace("http://a/", "http://b/").trim_end().as_bytes()).expect("packed");
+    fs::write(world.path("crawl/more.csv.gz"), encoder.finish().expect("packed")).expect("written");
+    let process = Process::start(follow(&world));
+    wait_until("all rows", || world.n_events() >= 10);
+    process.stop();
+    assert!(world.events().iter().all(|event| event.kind() == EventType::Assigned));
 }
 
 /// Lost if this fails: the hours in which a restarted process reads a year of archives again.
