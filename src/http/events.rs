@@ -9,7 +9,7 @@ use super::request::{QueryRequest, ROWS};
 use super::service::{Route, Service, count, protect};
 use crate::document::{ClusterId, DocumentId};
 use crate::ports::{KeptEvents, Outgoing, Snapshot, Snapshots, StoreError};
-use crate::wire::{Event, EventFilter, EventType};
+use crate::wire::{Event, EventFilter, EventType, check_host};
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -105,6 +105,9 @@ impl Wanted {
         let types = named("type").map(|name| {
             EventType::parse(name).ok_or_else(|| bad(format!("type: there is no event {:?}", shortened(name))))
         });
+        if let Some(why) = named("host").find_map(|host| check_host(host).err()) {
+            return Err(bad(format!("host: {why}")));
+        }
         let filter = EventFilter {
             types: types.collect::<Result<_, _>>()?,
             hosts: named("host").map(String::from).collect(),

@@ -1,9 +1,9 @@
 //! The settings of a watch.
 
 use super::post::Hook;
-use crate::document::{DocumentId, host_of};
+use crate::document::DocumentId;
 use crate::ports::SecretReference;
-use crate::wire::EventType;
+use crate::wire::{EventType, check_host};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -59,12 +59,8 @@ impl WatchSettings {
         if !(0.0..=1.0).contains(&self.threshold) {
             return Some(format!("threshold = {} of {name:?} must be from 0 to 1", self.threshold));
         }
-        if let Some(host) = self.hosts.iter().find(|host| host_of(&format!("http://{host}/")) != **host) {
-            let only = match host_of(host) {
-                "" => "the host alone, such as \"www.example.org\"".to_string(),
-                only => format!("{only:?}"),
-            };
-            return Some(format!("hosts of {name:?} has {host:?}, which is no host and no URL is on; write {only}"));
+        if let Some(why) = self.hosts.iter().find_map(|host| check_host(host).err()) {
+            return Some(format!("hosts of {name:?}: {why}"));
         }
         if self.clusters.contains(&DocumentId(0)) {
             let why = "a cluster is named by a document, and documents are numbered from 1";

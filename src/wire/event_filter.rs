@@ -15,6 +15,19 @@ pub struct EventFilter {
     pub hosts: HashSet<String>,
 }
 
+/// Fails where no URL can be on a host that is written so, as where it is a URL itself.
+///
+/// # Errors
+/// What is wrong, and what to write instead.
+pub fn check_host(host: &str) -> Result<(), String> {
+    let only = match host_of(host) {
+        _ if host_of(&format!("http://{host}/")) == host => return Ok(()),
+        "" => "the host alone, such as \"www.example.org\"".to_string(),
+        only => format!("{only:?}"),
+    };
+    Err(format!("{host:?} is no host, and no URL is on it; write {only}"))
+}
+
 impl EventFilter {
     /// Whether every event is wanted.
     pub fn is_everything(&self) -> bool {

@@ -24,7 +24,7 @@ mod repair;
 pub use crate::history::MoveEvidence;
 pub use describe::{Described, EventLog};
 pub use event::{Event, EventBody, EventType, Subject, WIRE_VERSION};
-pub use event_filter::EventFilter;
+pub use event_filter::{EventFilter, check_host};
 pub use fallback::{Fallback, TimeFrom, UrlFrom, url_of_text};
 pub use fields::{DATES, FieldMap, value_at};
 pub use http_status::StatusMeaning;

@@ -293,6 +293,8 @@ fn wrong_requests_get_their_errors() {
     check(server.get("/v1/events?cluster=x"), 400, "bad-parameter", "cluster");
     // Wrong once: a stream without events, since no cluster is 0.
     check(server.get("/v1/events?cluster=0"), 400, "bad-parameter", "1 or more");
+    // And since no URL is on a host that is written as a URL.
+    check(server.get("/v1/events?host=a.example,https://b.example/c"), 400, "bad-parameter", "b.example");
     check(server.get("/v1/events?limit=3"), 400, "bad-parameter", "accept");
     check(server.get("/v1/events?since=3"), 400, "unknown-parameter", "since");
 
