@@ -77,6 +77,8 @@ pub(super) fn changed_partitions(
         unread.insert(*partition, *progress);
     }
     let mut config = settings.tail_config().map_err(|_| KafkaError::ClientCreation("settings".into()))?;
+    // Where the record is gone, the oldest one comes instead, which proves nothing. An error would not say of which partition.
+    config.set("auto.offset.reset", "earliest");
     // An undecodable batch proves nothing and must not delay the start.
     config.set("fetch.error.backoff.ms", "10");
     log_topic_ids(&mut config);
