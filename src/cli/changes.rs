@@ -8,6 +8,7 @@ use super::output_path::check_outside_stores;
 use super::wiring::open_read_only;
 use super::{chart, render};
 use crate::config::Config;
+use crate::files::NewFile;
 use crate::query::{self, By, ChangeRow, LostSearch, N_TENTHS};
 use anyhow::Result;
 use std::io::Write;
@@ -19,7 +20,12 @@ pub(super) fn changes(config: &Config, args: &ChangesArgs, format: AnswerFormat)
     let by = args.by.map_or(By::All, By::from);
     let changes = query::changes(&open_read_only(config)?, by, &search)?;
     if let Some(path) = &args.svg {
-        std::fs::write(path, chart::svg(&changes, by)).map_err(|error| file_error("write the chart", path, &error))?;
+        let write = || {
+            let mut file = NewFile::create(path)?;
+            file.write_all(chart::svg(&changes, by).as_bytes())?;
+            file.finish()
+        };
+        write().map_err(|error| file_error("write the chart", path, &error))?;
     }
     if format == AnswerFormat::Csv {
         let rows: Vec<&ChangeRow> = std::iter::once(&changes.all).chain(&changes.rows).collect();
