@@ -175,11 +175,12 @@ pub(super) struct Flow {
     pub stop: Arc<AtomicBool>,
 }
 
-/// Takes records into a store until they end or a signal comes. Forgets before what is older than `[retention]` keeps it and,
-/// where the source has no end, between two streams what has grown so old; `reopen` opens each stream after the first.
+/// Takes records into a store until they end or a signal comes: those of the stream `next`, and of what `reopen` opens after
+/// it. Forgets before what is older than `[retention]` keeps it and, where the source has no end, between two streams what has
+/// grown so old.
 pub(super) fn stream_and_forget(
     (config, store, mode): (&Config, &RocksStore, OutputMode),
-    mut first: Flow,
+    mut next: Flow,
     reopen: impl Fn() -> Result<Flow>,
     is_endless: bool,
     shutdown: &Arc<AtomicBool>,
@@ -190,12 +191,16 @@ pub(super) fn stream_and_forget(
         Ok(forgotten.is_some())
     };
     if config.retention.days > 0
-        && let Some(sink) = &mut first.sink
+        && let Some(sink) = &mut next.sink
     {
         // Forgetting makes events. In a store that is not the output's own any more it would spoil the way back.
         pipeline::recover(store, sink.as_mut(), store.published(), store.next_seq())?;
     }
-    let mut next = if forget()? { reopen()? } else { first };
+    if forget()? {
+        // Two of one name would take the output from each other.
+        drop(next);
+        next = reopen()?;
+    }
     loop {
         let (summary, is_due) = stream_while_young(config, store, next, is_endless, shutdown)?;
         if !is_due {
