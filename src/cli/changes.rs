@@ -20,12 +20,8 @@ pub(super) fn changes(config: &Config, args: &ChangesArgs, format: AnswerFormat)
     let by = args.by.map_or(By::All, By::from);
     let changes = query::changes(&open_read_only(config)?, by, &search)?;
     if let Some(path) = &args.svg {
-        let write = || {
-            let mut file = NewFile::create(path)?;
-            file.write_all(chart::svg(&changes, by).as_bytes())?;
-            file.finish()
-        };
-        write().map_err(|error| file_error("write the chart", path, &error))?;
+        let written = NewFile::write_whole(path, chart::svg(&changes, by).as_bytes());
+        written.map_err(|error| file_error("write the chart", path, &error))?;
     }
     if format == AnswerFormat::Csv {
         let rows: Vec<&ChangeRow> = std::iter::once(&changes.all).chain(&changes.rows).collect();

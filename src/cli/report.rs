@@ -13,7 +13,6 @@ use crate::query::{
     self, AuditRow, By, Finding, LostSearch, MoveRow, PlaceRow, Remedy, Report, ReportQuestion, StandingCluster,
 };
 use anyhow::Result;
-use std::io::Write;
 
 /// Other URLs of a cluster that are shown.
 const OTHERS_MAX: usize = 20;
@@ -31,12 +30,7 @@ pub(super) fn report(config: &Config, args: &ReportArgs, mode: OutputMode) -> Re
         return Err(ending(Exit::NotFound, why));
     }
     let html = page(&report, args);
-    let write = || {
-        let mut file = NewFile::create(&args.out)?;
-        file.write_all(html.as_bytes())?;
-        file.finish()
-    };
-    write().map_err(|error| file_error("write", &args.out, &error))?;
+    NewFile::write_whole(&args.out, html.as_bytes()).map_err(|error| file_error("write", &args.out, &error))?;
     mode.note(&format!(
         "{}: {} pages, {} duplicates, {} moved",
         args.out.display(),

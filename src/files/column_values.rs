@@ -8,7 +8,7 @@ use super::read_error::ReadError;
 use super::record_reader::Advance;
 use super::source::{FileSource, OpenRecords, ReadSettings, open_again};
 use crate::document::FetchTime;
-use crate::wire::{DATES, Record, value_at};
+use crate::wire::{Record, time_of_digits, value_at};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, TimestampMicrosecondType};
 use arrow_array::{Array, RecordBatch};
@@ -151,8 +151,7 @@ fn value_of_text(text: &str) -> Option<f64> {
 
 /// What a number counts as: one of 14 digits that is a time, as that time.
 fn value_of_number(number: f64) -> f64 {
-    let time = DATES.contains(&number).then(|| format!("{number}").parse::<FetchTime>().ok()).flatten();
-    time.map_or(number, |time| time.0 as f64)
+    time_of_digits(number).and_then(Result::ok).map_or(number, |time| time.0 as f64)
 }
 
 /// The values of the single column of a batch.

@@ -36,6 +36,16 @@ impl NewFile {
         }
     }
 
+    /// Writes a whole file.
+    ///
+    /// # Errors
+    /// As of [`NewFile::create`] and [`NewFile::finish`], or where the disk is full.
+    pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let mut file = Self::create(path)?;
+        file.write_all(bytes)?;
+        file.finish()
+    }
+
     /// Makes the file durable and gives it its name.
     ///
     /// # Errors

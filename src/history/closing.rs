@@ -99,6 +99,11 @@ impl SweepClosing {
         Ok(Some(SweepClosing { row, left, is_over, closed }))
     }
 
+    /// The sweep.
+    pub fn sweep(&self) -> &str {
+        &self.closed.sweep
+    }
+
     /// What all batches so far come to, with the URLs that are still to be marked.
     pub fn closed(&self) -> ClosedSweep {
         self.closed.clone()
@@ -177,7 +182,7 @@ fn missed<V: View>(view: &V, name: &str, row: &SweepRow) -> Result<Missed, V::Er
         if copy_is_of_sweep || (is_of_sweep(&newest.sweep) && !is_lost) {
             visited.insert(state.host);
         } else if newest.fetched_at >= row.first && is_lost && is_of_sweep(&newest.sweep) {
-            // Marked already. It is no witness: where many are, nobody would ask those that are.
+            // This sweep marked it. As a witness it tells nothing, and takes the place of one that does.
         } else if newest.fetched_at >= row.first {
             let witnesses = witnesses.entry(state.host).or_default();
             if witnesses.len() < WITNESSES_MAX {

@@ -63,8 +63,8 @@ pub(super) struct DecideStage<'a, S: Store> {
     pub gauge: StoreGauge,
     pub visibility: &'a Visibility,
     pub in_flight: InFlight,
-    /// The sweep of which a batch was closed last, and how to go on; none once pages came.
-    pub closing: Option<(String, SweepClosing)>,
+    /// The closing of which a batch was asked last; none once pages came.
+    pub closing: Option<SweepClosing>,
 }
 
 impl<S: Store> DecideStage<'_, S> {
@@ -103,7 +103,7 @@ impl<S: Store> DecideStage<'_, S> {
         CloseRequest { sweep, part, reply }: CloseRequest,
         send: &mut impl FnMut(Decided) -> bool,
     ) -> Result<bool, PipelineError> {
-        let mut begun = self.closing.take().filter(|(name, _)| *name == sweep).map(|(_, closing)| closing);
+        let mut begun = self.closing.take().filter(|closing| closing.sweep() == sweep);
         if begun.is_none() {
             // Which URLs are lost is asked of all that are stored.
             if !self.visibility.wait_for(self.in_flight.n_decided()) {
@@ -132,7 +132,7 @@ impl<S: Store> DecideStage<'_, S> {
             }
         }
         let closed = closing.closed();
-        self.closing = (part == ClosingPart::Batch).then_some((sweep, closing));
+        self.closing = (part == ClosingPart::Batch).then_some(closing);
         Ok(send(Decided::Closed(reply, closed, self.next_seq)))
     }
 

@@ -7,7 +7,7 @@ use super::page_parts::assemble_page;
 use super::part::Part;
 use super::preset::Preset;
 use super::rejection::{Reason, Rejection};
-use crate::document::{Body, Content, FetchTime, MediaType, Page};
+use crate::document::{Body, Content, FetchTime, InvalidTime, MediaType, Page};
 use base64::Engine as _;
 use jiff::civil::Weekday;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
@@ -335,10 +335,15 @@ fn sweep_of(value: Option<&Value>, limits: &Limits) -> Result<Option<String>, Re
 const MILLISECONDS_FROM: f64 = 1e11;
 
 /// Numbers of 14 digits are dates: as milliseconds they would lie beyond the year 2286.
-pub const DATES: std::ops::Range<f64> = 1e13..1e14;
+const DATES: std::ops::Range<f64> = 1e13..1e14;
 
 /// Numbers of 8 digits are days, such as 20260101, and no times: as seconds they would lie before 1974.
 const DAYS: std::ops::Range<f64> = 1e7..1e8;
+
+/// The time that a number of 14 digits writes, such as 20261121080000; none for other numbers.
+pub fn time_of_digits(number: f64) -> Option<Result<FetchTime, InvalidTime>> {
+    DATES.contains(&number).then(|| format!("{number}").parse())
+}
 
 fn time_of(value: Option<&Value>, fallback: &Fallback) -> Result<FetchTime, Rejection> {
     let invalid = |why: String| Rejection::new(Reason::InvalidTime, format!("the fetch time: {why}"));
@@ -348,8 +353,8 @@ fn time_of(value: Option<&Value>, fallback: &Fallback) -> Result<FetchTime, Reje
         return fallback.time().ok_or_else(|| Rejection::new(Reason::MissingField, message));
     };
     let number = value.as_f64().or_else(|| value.as_str()?.trim().parse::<f64>().ok());
-    if let Some(date) = number.filter(|number| DATES.contains(number)) {
-        return format!("{date}").parse().map_err(|error: crate::document::InvalidTime| invalid(error.to_string()));
+    if let Some(date) = number.and_then(time_of_digits) {
+        return date.map_err(|error| invalid(error.to_string()));
     }
     if let Some(day) = number.filter(|number| DAYS.contains(number)) {
         return Err(invalid(format!("{day} is a day and no time; write it as 2026-01-01T00:00:00Z")));

@@ -26,7 +26,7 @@ pub use describe::{Described, EventLog};
 pub use event::{Event, EventBody, EventType, Subject, WIRE_VERSION};
 pub use event_filter::{EventFilter, check_host};
 pub use fallback::{Fallback, TimeFrom, UrlFrom, url_of_text};
-pub use fields::{DATES, FieldMap, value_at};
+pub use fields::{FieldMap, time_of_digits, value_at};
 pub use http_status::StatusMeaning;
 pub use json_page::parse_json_page;
 pub use limits::Limits;

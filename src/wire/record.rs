@@ -86,7 +86,7 @@ impl MappedRecord {
     /// # Errors
     /// As [`MappedRecord::page`].
     pub fn page_in(&self, json: &[u8], limits: &Limits) -> Result<Page, Rejection> {
-        let RecordLayout { fields, fallback, url_from, is_table } = &*self.layout;
+        let RecordLayout { fields, fallback, url_from, .. } = &*self.layout;
         let numbered;
         let fallback = match (url_from, &fallback.url) {
             (Some(UrlFrom::Record), Some(path)) => {
@@ -96,7 +96,7 @@ impl MappedRecord {
             }
             _ => fallback,
         };
-        if fields.is_plain() && !fallback.is_id_url && !is_table {
+        if self.layout.has_json_pages() {
             return parse_json_page_or(json, fallback, limits);
         }
         fields.page(json, fallback, limits)
@@ -120,7 +120,12 @@ pub struct RecordLayout {
 impl RecordLayout {
     /// Whether the records are plain JSON pages.
     pub fn is_plain(&self) -> bool {
-        self.fields.is_plain() && self.fallback.is_empty() && !self.is_table
+        self.has_json_pages() && self.fallback.is_empty()
+    }
+
+    /// Whether the records are JSON pages, perhaps without parts for which something stands in.
+    fn has_json_pages(&self) -> bool {
+        self.fields.is_plain() && !self.fallback.is_id_url && !self.is_table
     }
 
     /// Sets what makes the URL of a record that has none. `path` is that of the input.

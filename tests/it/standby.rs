@@ -105,12 +105,7 @@ impl Crawl {
 
     /// Waits until so many records have their events.
     fn await_events(&self, n_records: usize, processes: &mut [&mut Process]) {
-        let until = Instant::now() + LONG;
-        while self.n_terminal() < n_records {
-            processes.iter_mut().for_each(|process| process.check_alive());
-            assert!(Instant::now() < until, "only {} of {n_records} records have their events", self.n_terminal());
-            std::thread::sleep(Duration::from_millis(200));
-        }
+        await_count("records have their events", n_records, || self.n_terminal(), processes);
     }
 
     /// Sends pages, a few to each partition in turn.
@@ -164,6 +159,16 @@ impl Crawl {
         }
         producer.flush(PATIENCE).expect("delivered");
         forged
+    }
+}
+
+/// Waits until there are `n` of something, while the processes live.
+fn await_count(what: &str, n: usize, count: impl Fn() -> usize, processes: &mut [&mut Process]) {
+    let until = Instant::now() + LONG;
+    while count() < n {
+        processes.iter_mut().for_each(|process| process.check_alive());
+        assert!(Instant::now() < until, "only {} of {n} {what}", count());
+        std::thread::sleep(Duration::from_millis(200));
     }
 }
 
@@ -375,18 +380,10 @@ fn who_takes_over_forgets_what_grows_old() {
     std::thread::sleep(Duration::from_secs(2));
     owner.kill();
     let n_forgotten = || crawl.lines().iter().filter(|line| line.starts_with(r#"{"type":"forgotten""#)).count();
-    let await_forgotten = |n: usize, standby: &mut Process| {
-        let until = Instant::now() + LONG;
-        while n_forgotten() < n {
-            standby.check_alive();
-            assert!(Instant::now() < until, "only {} of {n} URLs are forgotten", n_forgotten());
-            std::thread::sleep(Duration::from_millis(200));
-        }
-    };
-    await_forgotten(3, &mut standby);
+    await_count("URLs are forgotten", 3, n_forgotten, &mut [&mut standby]);
     // What comes later, too.
     crawl.send(&[page("http://b/", "2026-01-03T00:00:00Z", "u", "another text")], 1);
-    await_forgotten(4, &mut standby);
+    await_count("URLs are forgotten", 4, n_forgotten, &mut [&mut standby]);
     standby.stop();
 }
 
