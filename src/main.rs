@@ -4,6 +4,13 @@
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
+/// The options of jemalloc, which looks for a symbol of this name. Filters and hash tables of many megabytes are read
+/// at random: on pages of 4 KiB nearly every read misses the processor's table of pages as well as its caches.
+#[cfg(feature = "jemalloc")]
+#[expect(unsafe_code, reason = "jemalloc finds its options by the name of a symbol")]
+#[unsafe(export_name = "malloc_conf")]
+static MALLOC_CONF: &[u8; 11] = b"thp:always\0";
+
 fn main() -> std::process::ExitCode {
     lookalike::cli::main()
 }
