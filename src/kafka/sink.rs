@@ -597,6 +597,8 @@ impl Sink for KafkaSink {
     }
 
     fn readings(&mut self) -> Vec<Reading> {
+        // The client reports only while it is polled.
+        self.producer.poll(Duration::ZERO);
         self.producer.context().take_readings()
     }
 

@@ -2,15 +2,19 @@
 
 use super::stats::Stats;
 use crate::ports::{Outgoing, Sink, SinkError, Store, StoreError};
-use crossbeam::channel::Receiver;
+use crossbeam::channel::{Receiver, RecvTimeoutError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Events handed to a sink at once while catching up.
 const RECOVERY_CHUNK: usize = 4096;
 
 /// Waiting events are published together up to this many.
 const TOGETHER_MIN: usize = 4096;
+
+/// How long metrics of the output may stand still while nothing is published.
+const IDLE_MAX: Duration = Duration::from_secs(1);
 
 /// Why publishing cannot resume where it stopped.
 #[derive(Debug, thiserror::Error)]
@@ -96,7 +100,15 @@ impl Publisher {
             batches.iter().for_each(drop);
             return Ok(());
         };
-        while let Ok(mut events) = batches.recv() {
+        loop {
+            let mut events = match batches.recv_timeout(IDLE_MAX) {
+                Ok(events) => events,
+                Err(RecvTimeoutError::Timeout) => {
+                    stats.readings(sink.readings());
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            };
             // A transaction takes its time, however much is in it: whatever waits goes along.
             while events.len() < TOGETHER_MIN
                 && let Ok(more) = batches.try_recv()
@@ -111,7 +123,6 @@ impl Publisher {
                 stats.readings(sink.readings());
             }
         }
-        Ok(())
     }
 }
 
@@ -119,6 +130,7 @@ impl Publisher {
 mod tests {
     use super::*;
     use crate::pipeline::memory_store::MemoryStore;
+    use crate::ports::Reading;
     use crossbeam::channel::{Sender, unbounded};
 
     struct Output(Vec<u64>);
@@ -177,6 +189,37 @@ mod tests {
             publishing.join().expect("no panic").expect("published");
         });
         assert_eq!(out.load(Ordering::Relaxed), 10);
+    }
+
+    /// Reports each time that it is asked for metrics.
+    struct Metered(Sender<()>);
+
+    impl Sink for Metered {
+        fn last_seq(&mut self) -> Result<Option<u64>, SinkError> {
+            Ok(None)
+        }
+
+        fn publish(&mut self, _: &[Outgoing]) -> Result<(), SinkError> {
+            Ok(())
+        }
+
+        fn readings(&mut self) -> Vec<Reading> {
+            self.0.send(()).expect("somebody listens");
+            Vec::new()
+        }
+    }
+
+    /// Wrong once: the metrics of the output stood still while no page came, so that brokers that had gone still looked well.
+    #[test]
+    fn metrics_go_on_while_nothing_is_published() {
+        let ((sent, batches), (asked, n_asked)) = (unbounded(), unbounded());
+        let publisher = Publisher::new(Some(Box::new(Metered(asked))), 0);
+        std::thread::scope(|scope| {
+            let publishing = scope.spawn(|| publisher.run(&batches, &Stats::default()));
+            assert_eq!(n_asked.recv(), Ok(()));
+            drop(sent);
+            publishing.join().expect("no panic").expect("published");
+        });
     }
 
     #[test]
