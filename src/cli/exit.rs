@@ -166,6 +166,7 @@ pub(super) fn exit_of(error: &anyhow::Error) -> Exit {
         of_source.or_else(|| cause.downcast_ref::<SinkError>().map(|error| error.stop_reason))
     });
     match stop_reason {
+        Some(StopReason::Usage) => Exit::Usage,
         Some(StopReason::Overtaken) => Exit::Overtaken,
         Some(StopReason::Replaced) => Exit::Replaced,
         Some(StopReason::OldStore) => Exit::OldStore,

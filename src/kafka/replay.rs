@@ -213,10 +213,10 @@ impl<'a> Replay<'a> {
                 return unknown.map_or_else(
                     || Ok(offsets.clone()),
                     |partition| {
-                        Err(SinkError::new(format!(
-                            "topic {:?} has no partition {partition}; correct --from",
-                            self.topic
-                        )))
+                        Err(SinkError {
+                            stop_reason: StopReason::Usage,
+                            message: format!("topic {:?} has no partition {partition}; correct --from", self.topic),
+                        })
                     },
                 );
             }

@@ -5,6 +5,8 @@
 pub enum StopReason {
     /// Any other failure; the message says what to do.
     Failed,
+    /// The command line or the settings ask for what does not exist.
+    Usage,
     /// Records were deleted before they were read.
     Overtaken,
     /// The input is not the one that the store was built from.

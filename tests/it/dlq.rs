@@ -279,7 +279,7 @@ fn what_is_wrong_is_said() {
     };
     refused(&["--reason", "ugly"], 2, &["the reasons are", "media-type"]);
     refused(&["--from", "soon"], 2, &["PARTITION=OFFSET"]);
-    refused(&["--from", "7=0"], 1, &["no partition 7", "--from"]);
+    refused(&["--from", "7=0"], 2, &["no partition 7", "--from"]);
     trial.letters.delete();
     refused(&[], 1, &[&trial.letters.name, "lookalike topics create"]);
     trial.letters.create(1);
