@@ -39,6 +39,9 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs, mode: OutputMode)
     let start = args.then_from_kafka.as_deref().map(|start| then_from_kafka(&config, start)).transpose()?;
     let memory = memory_limit(args.memory);
     let folder = work_folder(&config.store.path);
+    if !Checkpoint::exists(&folder) {
+        args.events.as_deref().map_or(Ok(()), check_no_events)?;
+    }
     let checkpoint = open_checkpoint(&config, &folder, spec.clone(), memory)?;
     note_disk_space(&folder, &spec.inputs, mode)?;
 
@@ -73,6 +76,16 @@ pub(super) fn backfill(mut config: Config, args: BackfillArgs, mode: OutputMode)
         table + &summary_text(report, n_files, &config.store.path, begun.elapsed())
     })?;
     exit_of(&report)
+}
+
+/// Fails where an events file holds events: those of a store that is new are others.
+fn check_no_events(path: &str) -> Result<()> {
+    match events_sink(path)?.last_seq()? {
+        Some(_) => {
+            Err(usage(format!("--events {path} holds the events of another store; give another file, or remove it")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The name of an events file that does not depend on the current folder.

@@ -2,7 +2,7 @@
 
 use super::exit::{Exit, ending, usage};
 use super::output::OutputMode;
-use super::output_path::check_outside_stores;
+use super::output_path::{check_new_store, check_outside_stores};
 use crate::config::Config;
 use crate::store::{self, BackedUp, BackupError, OpenError, RocksStore, holds_store};
 use anyhow::Result;
@@ -26,6 +26,7 @@ pub(super) fn restore(config: &Config, backup: &Path, mode: OutputMode) -> Resul
     if path.symlink_metadata().is_ok() {
         return Err(backup_error(BackupError::Exists(path.clone())));
     }
+    check_new_store("--store", path)?;
     if !holds_store(backup) {
         return Err(usage(format!("there is no backup in {}; check the path and its permissions", backup.display())));
     }

@@ -4,7 +4,7 @@ use super::args::MigrateArgs;
 use super::backfill::{context, memory_limit, open_checkpoint, page_input, reading, usage_error, work_folder};
 use super::exit::{Exit, ending, usage};
 use super::output::{OutputMode, unreadable_text};
-use super::output_path::check_output;
+use super::output_path::{check_new_store, check_output};
 use super::telemetry;
 use super::wiring::{refuse_star, watch_signals};
 use crate::backfill::{
@@ -61,6 +61,7 @@ pub(super) fn migrate(mut config: Config, args: &MigrateArgs, mode: OutputMode) 
     let shutdown = watch_signals()?;
     let memory = memory_limit(args.memory);
     let folder = work_folder(&config.store.path);
+    check_new_store("--to", &args.to)?;
     if !Checkpoint::exists(&folder) && !backfill::is_free(&config.store.path) {
         return Err(usage(format!("--to {}: it is there already; name another folder", args.to.display())));
     }

@@ -1,7 +1,7 @@
 //! Refuses outputs that would overwrite what commands read: an input, or a store.
 
 use super::exit::usage;
-use crate::files::url_of;
+use crate::files::{is_found_by, url_of};
 use crate::store::holds_store;
 use anyhow::Result;
 use std::fs::Metadata;
@@ -39,22 +39,33 @@ pub(super) fn check_outside_stores(flag: &str, out: &Path) -> Result<()> {
     }
 }
 
-/// Fails where an output would lie in a folder that is read: the next look, or the next run, would take it for pages. The name
-/// of no file, or of standard output, is free.
+/// Fails where a new store would lie in another one: who removes that one would lose both.
+pub(super) fn check_new_store(flag: &str, store: &Path) -> Result<()> {
+    let whole = absolute(store)?;
+    match whole.parent().and_then(store_around) {
+        Some(other) => {
+            Err(usage(format!("{flag} {} lies in the store {}; give another path", store.display(), other.display())))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Fails where an output would be an input, lie in a folder that is read, or be found by a pattern: this look or the next one
+/// would take it for pages. The name of no file, or of standard output, is free.
 pub(super) fn check_not_read(flag: &str, out: &Path, inputs: &[PathBuf]) -> Result<()> {
     if matches!(out.as_os_str().as_encoded_bytes(), b"" | b"-") {
         return Ok(());
     }
-    let there = nearest_folder(out);
+    let there = nearest_path(out);
     let holds = |input: &&PathBuf| {
-        let folder = input.canonicalize().ok().filter(|folder| folder.is_dir());
-        folder.zip(there.as_ref()).is_some_and(|(folder, there)| there.starts_with(folder))
+        let named = input.canonicalize().ok().filter(|input| input.is_dir() || input.is_file()).zip(there.as_ref());
+        named.is_some_and(|(input, there)| there.starts_with(input)) || is_found_by(input, out)
     };
     match inputs.iter().find(holds) {
-        Some(folder) => Err(usage(format!(
-            "{flag} {} lies in {}, which is read, so that it would be taken for pages; give another path",
+        Some(input) => Err(usage(format!(
+            "{flag} {} is among the inputs that {} names, and would be taken for pages; give another path",
             out.display(),
-            folder.display()
+            input.display()
         ))),
         None => Ok(()),
     }
@@ -66,7 +77,7 @@ pub(super) fn absolute(path: &Path) -> Result<PathBuf> {
 }
 
 /// What is there of a path, without links.
-fn nearest_folder(path: &Path) -> Option<PathBuf> {
+fn nearest_path(path: &Path) -> Option<PathBuf> {
     let whole = std::path::absolute(path).ok()?;
     whole.ancestors().find_map(|folder| folder.canonicalize().ok())
 }
@@ -76,7 +87,7 @@ fn store_around(path: &Path) -> Option<PathBuf> {
     if url_of(path).is_some() {
         return None;
     }
-    let there = nearest_folder(path)?;
+    let there = nearest_path(path)?;
     there.ancestors().find(|folder| holds_store(folder)).map(Path::to_path_buf)
 }
 
@@ -86,15 +97,23 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    /// Lost once: all space on the disk. Events in a followed folder were read as pages, and each of them became a further event.
+    /// Lost once: all space on the disk. Events in a followed folder, or under a name that a followed pattern matched, were read as
+    /// pages, and each of them became a further event.
     #[test]
     fn events_do_not_go_where_pages_are_read() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name);
         fs::create_dir_all(path("in/deep")).expect("made");
         fs::create_dir(path("inside")).expect("made");
-        let is_refused = |events: &str| check_not_read("--events", &path(events), &[path("in")]).is_err();
-        assert_eq!(["in/events.jsonl", "in/deep/e", "inside/e", "e"].map(is_refused), [true, true, false, false]);
+        fs::write(path("old.jsonl"), "").expect("written");
+        let is_refused = |events: &str, input: &str| check_not_read("--events", &path(events), &[path(input)]).is_err();
+        assert_eq!(
+            ["in/events.jsonl", "in/deep/e", "inside/e", "e"].map(|events| is_refused(events, "in")),
+            [true, true, false, false]
+        );
+        assert_eq!(["old.jsonl", "new.jsonl", "e"].map(|events| is_refused(events, "*.jsonl")), [true, true, false]);
+        assert_eq!(["in/new.jsonl", "in/deep/e"].map(|events| is_refused(events, "in*/d*")), [false, true]);
+        assert_eq!(["old.jsonl", "new.jsonl"].map(|events| is_refused(events, "old.jsonl")), [true, false]);
         assert!(["-", ""].iter().all(|out| check_not_read("--events", Path::new(out), &[".".into()]).is_ok()));
     }
 
@@ -122,6 +141,8 @@ mod tests {
             assert!(refused(out).contains("lies in the store"), "{out}: {}", refused(out));
         }
         assert_eq!(["out.jsonl", "new/out"].map(refused), ["", ""]);
+        let is_free = |store: &str| check_new_store("--to", &path(store)).is_ok();
+        assert_eq!(["store/new", "way/new", "store", "new"].map(is_free), [false, false, true, true]);
         // Made once, and looked for on standard output: a file of this name.
         let dash = |out: &str| check_outside_stores("--out", Path::new(out)).map_err(|error| error.to_string());
         assert!(dash("-").is_err_and(|why| why.contains("cannot go to standard output")) && dash("./-").is_ok());

@@ -258,6 +258,19 @@ fn objects_of(url: &str) -> Result<Vec<PathBuf>, InputError> {
 const PATTERNS: glob::MatchOptions =
     glob::MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
 
+/// Whether a pattern finds this path, or a folder above it, now or once there is one. A path that exists is no pattern.
+pub fn is_found_by(pattern: &Path, path: &Path) -> bool {
+    let (pattern, Ok(path)) = (local_path(pattern), std::path::absolute(path)) else { return false };
+    if pattern.exists() {
+        return false;
+    }
+    // What the folder is called is no part of the pattern.
+    let folder = std::env::current_dir().ok().and_then(|folder| Some(glob::Pattern::escape(folder.to_str()?)));
+    let whole = folder.and_then(|folder| std::path::absolute(Path::new(&folder).join(pattern)).ok());
+    let pattern = whole.as_deref().and_then(Path::to_str).and_then(|pattern| glob::Pattern::new(pattern).ok());
+    pattern.is_some_and(|pattern| path.ancestors().any(|path| pattern.matches_path_with(path, PATTERNS)))
+}
+
 fn wrong_pattern(pattern: &str, error: &glob::PatternError) -> InputError {
     InputError::Pattern { pattern: pattern.into(), at: error.pos + 1, why: error.msg.into() }
 }

@@ -54,7 +54,7 @@ pub use http_body::decode_content;
 #[cfg(not(feature = "object-store"))]
 pub(crate) use input_file::no_objects;
 pub use input_file::{InputFile, open_text, state_of, url_of};
-pub use inputs::{InputError, NamedFile, input_files, named_files};
+pub use inputs::{InputError, NamedFile, input_files, is_found_by, named_files};
 pub use link_file::{LinkFile, LinkFileError, LinkFooter, link_schema};
 pub use new_file::{NewFile, rename_durably};
 pub use parquet_writer::{ColumnKind, ParquetWriter};

@@ -1020,7 +1020,7 @@ fn a_corpus_in_the_folder_that_is_read_is_no_input() {
         let mut command = world.command_without_store("dedup --json --memory 4 . --out clean");
         command.current_dir(world.path("in")).args(arguments).output().expect("starts")
     };
-    refused(&run(&["--removed", "removed.jsonl"]), "--removed removed.jsonl lies in ., which is read");
+    refused(&run(&["--removed", "removed.jsonl"]), "--removed removed.jsonl is among the inputs that . names");
     assert_eq!(tree(&world.path("in")).len(), 2, "nothing is left");
     let list = ["--removed", "clean/removed.jsonl"];
     let first = summary(&run(&list), 0);

@@ -53,6 +53,14 @@ pub(in crate::backfill) fn publish(
             }
         }
     }
+    if first > seq {
+        return Err(StoreError::Failed(format!(
+            "the output holds event {}, and the crawl has {seq} records: the events are another store's; put the file aside, \
+             and start again",
+            first - 1
+        ))
+        .into());
+    }
     Ok(sink.publish(&events).map_err(failed)?)
 }
 
