@@ -130,8 +130,7 @@ impl ArchiveRecord {
         defaults: &ArchiveDefaults,
         limits: &Limits,
     ) -> Result<Page, Rejection> {
-        // Some writers keep the blanks of a link.
-        let url = self.header.url.clone().unwrap_or_default().replace(' ', "%20");
+        let url = without_blanks(self.header.url.as_deref().unwrap_or_default());
         limits.check_url(&url)?;
         self.header.check_kind()?;
         let fetched_at = self.header.time.or(time_before).or(defaults.fetched_at).ok_or_else(|| {
@@ -146,16 +145,18 @@ impl ArchiveRecord {
         Ok(Page { content, url, fetched_at, sweep: defaults.sweep.clone() })
     }
 
-    pub(super) fn content(&self, limits: &Limits) -> Result<Content, Rejection> {
-        if self.header.kind == "revisit" {
-            return self.revisited(limits);
-        }
+    fn content(&self, limits: &Limits) -> Result<Content, Rejection> {
+        if self.header.kind == "revisit" { self.revisited(limits) } else { self.content_as(None, limits) }
+    }
+
+    /// The content of a capture. `http_type` is what its HTTP header should say of the type, where a revisit knows better.
+    pub(super) fn content_as(&self, http_type: Option<&str>, limits: &Limits) -> Result<Content, Rejection> {
         let content_type = self.header.content_type.as_deref().unwrap_or_default();
         let is_conversion = self.header.kind == "conversion";
         let is_http = content_type.to_ascii_lowercase().starts_with("application/http")
             || (content_type.is_empty() && self.block.starts_with(b"HTTP/"));
         if is_http && !is_conversion {
-            return self.http_content(limits);
+            return self.http_content(http_type, limits);
         }
         if content_type.to_ascii_lowercase().starts_with("text/dns") {
             return Err(Rejection::no_text(content_type));
@@ -171,51 +172,77 @@ impl ArchiveRecord {
         Ok(Content::Body { media_type, body: Body::Bytes { bytes: self.block.clone(), charset } })
     }
 
-    /// The content of a revisit: a redirect and an absence are in its own header, a body is the original's.
+    /// Whether revisits may refer to the record: it shows what is at its URL. Equal bytes may come with other statuses, too.
+    pub(super) fn may_be_original(&self) -> bool {
+        let is_capture = matches!(self.header.kind.as_str(), "response" | "resource") && !self.header.is_segment;
+        let first_line = self.block.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let status = std::str::from_utf8(first_line).ok().and_then(status_in);
+        is_capture
+            && status.is_none_or(|status| matches!(StatusMeaning::from_status(status), Ok(StatusMeaning::Present)))
+    }
+
+    /// The type that the HTTP header of a revisit tells.
+    pub(super) fn http_type(&self) -> Option<String> {
+        let head = self.http_head().ok()?;
+        head.headers.get("Content-Type").filter(|kind| !kind.trim().is_empty()).map(Into::into)
+    }
+
+    /// The content of a revisit: what its own header says of the URL counts, and a body is the original's.
     fn revisited(&self, limits: &Limits) -> Result<Content, Rejection> {
-        if self.block.starts_with(b"HTTP/")
-            && let Ok(content @ (Content::Gone | Content::Redirect(_))) = self.http_content(limits)
+        // "Not modified" and no header say the same.
+        if let Ok(head) = self.http_head()
+            && head.status != 304
         {
-            return Ok(content);
+            match StatusMeaning::from_status(head.status)? {
+                StatusMeaning::Present => {}
+                StatusMeaning::Gone => return Ok(Content::Gone),
+                StatusMeaning::Redirect => return self.redirect(&head.headers, limits),
+            }
         }
         let missing = || {
-            let message = "the capture that the WARC revisit refers to is not before it in the inputs, or in a file where \
-                           it cannot be found again; give the files that hold it, too, in order, plain or as gzip with a \
-                           member for each record";
+            let message = "the capture that the WARC revisit refers to is not before it in the inputs, or brought no page, or \
+                           is in a file where it cannot be found again; give the files that hold it, too, in order, plain or \
+                           as gzip with a member for each record";
             Err(Rejection::new(Reason::Revisit, message))
         };
-        match self.original.clone().unwrap_or_else(missing)? {
-            // Equal payloads, empty ones above all, do not make equal statuses.
-            Content::Gone | Content::Redirect(_) => missing(),
-            content => Ok(content),
-        }
+        self.original.clone().unwrap_or_else(missing)
+    }
+
+    /// The HTTP header at the beginning of the block.
+    fn http_head(&self) -> Result<HttpHead, Rejection> {
+        let unreadable = |why: String| Rejection::new(Reason::HttpStatus, format!("no readable HTTP header: {why}"));
+        let n_bytes = header_bytes(&self.block);
+        let mut headers = HeaderMap::new(HeaderEncoding::Latin1);
+        headers
+            .parse_with_opts(&mut Cursor::new(self.block[..n_bytes].to_vec()), true, HEADER_BYTES_MAX, QUIRKS)
+            .map_err(|error| unreadable(error.to_string()))?;
+        let status = status_in(&headers.status_line().unwrap_or_default());
+        let status = status.ok_or_else(|| unreadable("it has no status line".into()))?;
+        Ok(HttpHead { status, headers, n_bytes })
+    }
+
+    /// Where an HTTP response leads.
+    fn redirect(&self, headers: &HeaderMap, limits: &Limits) -> Result<Content, Rejection> {
+        let url = without_blanks(self.header.url.as_deref().unwrap_or_default());
+        // Servers send UTF-8, whatever the standard says.
+        let text = |bytes: &[u8]| match std::str::from_utf8(bytes) {
+            Ok(text) => text.to_string(),
+            Err(_) => bytes.iter().copied().map(char::from).collect(),
+        };
+        let target = headers.get_bytes("Location").map(|bytes| without_blanks(text(&bytes).trim()));
+        limits.redirect(&url, target.as_deref())
     }
 
     /// The content of an HTTP response.
-    fn http_content(&self, limits: &Limits) -> Result<Content, Rejection> {
+    fn http_content(&self, http_type: Option<&str>, limits: &Limits) -> Result<Content, Rejection> {
         let (block, n_block) = (&self.block, self.header.n_bytes.unwrap_or_default());
-        let unreadable = |why: String| Rejection::new(Reason::HttpStatus, format!("no readable HTTP header: {why}"));
-        let n_header = header_bytes(block);
-        let mut headers = HeaderMap::new(HeaderEncoding::Latin1);
-        headers
-            .parse_with_opts(&mut Cursor::new(block[..n_header].to_vec()), true, HEADER_BYTES_MAX, QUIRKS)
-            .map_err(|error| unreadable(error.to_string()))?;
-        let status_line = headers.status_line().unwrap_or_default();
-        let status = status_line
-            .split_whitespace()
-            .nth(1)
-            .filter(|_| status_line.starts_with("HTTP/"))
-            .and_then(|status| status.parse().ok())
-            .ok_or_else(|| unreadable("it has no status line".into()))?;
+        let HttpHead { status, headers, n_bytes: n_header } = self.http_head()?;
         match StatusMeaning::from_status(status)? {
             StatusMeaning::Present => {}
             StatusMeaning::Gone => return Ok(Content::Gone),
-            StatusMeaning::Redirect => {
-                let url = self.header.url.as_deref().unwrap_or_default();
-                return limits.redirect(url, headers.get("Location").as_deref());
-            }
+            StatusMeaning::Redirect => return self.redirect(&headers, limits),
         }
-        let content_type = headers.get("Content-Type").unwrap_or_default();
+        let content_type = http_type.map_or_else(|| headers.get("Content-Type").unwrap_or_default(), Into::into);
         let (media_type, charset) = MediaType::parse(&content_type).ok_or_else(|| Rejection::no_text(&content_type))?;
         if n_block > block.len() as u64 {
             return Err(limits.body_too_large(saturated(n_block - n_header as u64)));
@@ -224,6 +251,23 @@ impl ArchiveRecord {
         let bytes = decode_body(&block[n_header..], &codings, limits)?;
         Ok(Content::Body { media_type, body: Body::Bytes { bytes, charset } })
     }
+}
+
+/// An HTTP header.
+struct HttpHead {
+    status: u16,
+    headers: HeaderMap,
+    n_bytes: usize,
+}
+
+/// The status in the first line of an HTTP response.
+fn status_in(line: &str) -> Option<u16> {
+    line.split_whitespace().nth(1).filter(|_| line.starts_with("HTTP/")).and_then(|status| status.parse().ok())
+}
+
+/// A URL as a page's key: some writers keep the blanks of a link.
+fn without_blanks(url: &str) -> String {
+    url.replace(' ', "%20")
 }
 
 /// How much of a record's content can be of use: a body at the limit, in chunks, and the HTTP header.

@@ -16,6 +16,10 @@ const WINDOW_LOG_MAX: u32 = 27;
 const XZ_MEMORY_MAX: u64 = 256 << 20;
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+/// A frame that other readers skip: it holds the dictionary of all frames behind it, as crawlers write WARC in zstd.
+const ZSTD_DICTIONARY: &[u8] = &[0x5d, 0x2a, 0x4d, 0x18];
+/// The largest dictionary, packed or not. Crawlers make them of some 100 KiB.
+const DICTIONARY_BYTES_MAX: u64 = 16 << 20;
 const XZ: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
 /// Behind `BZh` and a digit: how the first block begins, and how an empty stream ends.
 const BZIP2_BLOCKS: [&[u8]; 2] = [&[0x31, 0x41, 0x59, 0x26, 0x53, 0x59], &[0x17, 0x72, 0x45, 0x38, 0x50, 0x90]];
@@ -58,14 +62,16 @@ pub(super) struct Decompressed {
 /// As [`decompressed`].
 pub(super) fn decompressed_as(raw: Stream, idle: &IdleDecoders) -> io::Result<Decompressed> {
     let (head, raw) = peek(raw, SIGNATURE_BYTES)?;
-    let raw = BufReader::with_capacity(BUFFER_BYTES, raw);
+    let mut raw = BufReader::with_capacity(BUFFER_BYTES, raw);
     let mut members = None;
     let (compression, stream): (_, Stream) = if head.starts_with(GZIP) {
         let reader = GzipReader::new(raw);
         members = Some(reader.members());
         (Compression::Gzip, Box::new(StickyError::new(reader)))
     } else if is_zstd(&head) {
-        (Compression::Zstd, Box::new(StickyError::new(zio::Reader::new(raw, idle.acquire()?))))
+        let decoder =
+            if head.starts_with(ZSTD_DICTIONARY) { decoder_with_dictionary(&mut raw)? } else { idle.acquire()? };
+        (Compression::Zstd, Box::new(StickyError::new(zio::Reader::new(raw, decoder))))
     } else if head.starts_with(XZ) {
         let decoder = lzma::Stream::new_stream_decoder(XZ_MEMORY_MAX, lzma::CONCATENATED)?;
         (Compression::Xz, Box::new(StickyError::new(XzDecoder::new_stream(raw, decoder))))
@@ -75,6 +81,31 @@ pub(super) fn decompressed_as(raw: Stream, idle: &IdleDecoders) -> io::Result<De
         (Compression::None, Box::new(StickyError::new(raw)))
     };
     Ok(Decompressed { stream, compression, members })
+}
+
+/// Reads the dictionary at the beginning of a stream of zstd, and makes a decoder that knows it.
+fn decoder_with_dictionary(raw: &mut impl Read) -> io::Result<BorrowedDecoder> {
+    let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("its zstd dictionary {what}"));
+    let mut header = [0; 8];
+    raw.read_exact(&mut header)?;
+    let n_bytes = u64::from(u32::from_le_bytes([header[4], header[5], header[6], header[7]]));
+    let read = |from: &mut dyn Read, bytes: &mut Vec<u8>| from.take(DICTIONARY_BYTES_MAX + 1).read_to_end(bytes);
+    let mut dictionary = Vec::new();
+    read(&mut raw.take(n_bytes), &mut dictionary)?;
+    if (dictionary.len() as u64) < n_bytes.min(DICTIONARY_BYTES_MAX) {
+        return Err(wrong("is cut"));
+    }
+    if dictionary.starts_with(ZSTD) {
+        let packed = std::mem::take(&mut dictionary);
+        read(&mut zstd::Decoder::new(&packed[..])?, &mut dictionary)?;
+    }
+    if dictionary.len() as u64 > DICTIONARY_BYTES_MAX {
+        return Err(wrong("has more than 16 MiB, which is too much"));
+    }
+    let mut decoder = Decoder::with_dictionary(&dictionary)?;
+    decoder.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX))?;
+    // It is of use for this stream alone.
+    Ok(BorrowedDecoder { decoder: Some(decoder), idle: IdleDecoders::default() })
 }
 
 /// An idle zstd decoder, kept for the next stream. Its window may be 128 MiB, and allocating that for every file
@@ -284,6 +315,28 @@ pub(super) mod tests {
         for short in ["", "a", "ab", "abc", "abcd", "BZh9 is no archive"] {
             assert_eq!(read(short.as_bytes()).expect(short), short.as_bytes());
         }
+    }
+
+    /// Lost once: a whole archive of a crawler that trains a dictionary for its pages. It was called damaged.
+    #[test]
+    fn a_dictionary_at_the_beginning_is_that_of_all_frames() {
+        let (dictionary, pages) = (text(), [&text()[100..9000], &text()[..5000]]);
+        let frame = |bytes: &[u8]| {
+            let mut encoder = zstd::Encoder::with_dictionary(Vec::new(), 3, &dictionary).expect("memory");
+            encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("memory")
+        };
+        let frames = pages.map(frame).concat();
+        assert!(frames.len() < 1000, "the dictionary is used");
+        let file = |dictionary: &[u8]| {
+            let n_bytes = (dictionary.len() as u32).to_le_bytes();
+            [ZSTD_DICTIONARY, &n_bytes, dictionary, &frames].concat()
+        };
+        for dictionary in [dictionary.clone(), zstd(&dictionary)] {
+            assert_eq!(read(&file(&dictionary)).expect("zstd"), pages.concat());
+        }
+        let cut = file(&dictionary)[..1000].to_vec();
+        assert!(read(&cut).is_err_and(|error| error.to_string().contains("dictionary is cut")));
+        assert!(read(&file(&vec![0; 17 << 20])).is_err_and(|error| error.to_string().contains("16 MiB")));
     }
 
     #[test]

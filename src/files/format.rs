@@ -60,12 +60,18 @@ const UNREADABLE: &[(&[u8], &str)] = &[
     (b"\xfd7zXZ\x00", "compressed twice; undo one xz first"),
     (b"\x04\x22\x4d\x18", "compressed with lz4; use gzip, zstd, xz or bzip2"),
     (b"PARE", "an encrypted Parquet file; decrypt it"),
-    (b"\xff\xfe", "text in UTF-16; convert it to UTF-8"),
-    (b"\xfe\xff", "text in UTF-16; convert it to UTF-8"),
+    (UTF_16[0], "text in UTF-16; convert it to UTF-8"),
+    (UTF_16[1], "text in UTF-16; convert it to UTF-8"),
 ];
+
+/// The byte order marks of UTF-16.
+const UTF_16: [&[u8]; 2] = [b"\xff\xfe", b"\xfe\xff"];
 
 /// How the names of files end that belong to pages and are none.
 const BESIDE_PAGES: [&str; 3] = ["css", "js", "mjs"];
+
+/// How a WARC file begins, in capitals or not.
+const WARC: &[u8] = b"WARC/";
 
 /// How HTML begins, in lower case.
 const HTML: [&[u8]; 5] = [b"<!doctype html", b"<html", b"<head", b"<body", b"<!--"];
@@ -100,7 +106,10 @@ fn may_be_header(head: &[u8]) -> bool {
 }
 
 fn format_of(head: &[u8], name: &str, names_column: impl Fn(&str) -> bool) -> Result<FileFormat, ReadError> {
-    if let Some((_, what)) = UNREADABLE.iter().find(|(signature, _)| head.starts_with(signature)) {
+    let named = media_type_of(name);
+    // What is one page is decoded as such, and its charset found.
+    let is_page = named.is_some() && UTF_16.iter().any(|mark| head.starts_with(mark));
+    if let Some((_, what)) = UNREADABLE.iter().find(|(signature, _)| head.starts_with(signature) && !is_page) {
         return Err(ReadError::Format(what));
     }
     if is_bzip2(head) {
@@ -113,16 +122,12 @@ fn format_of(head: &[u8], name: &str, names_column: impl Fn(&str) -> bool) -> Re
         return Ok(FileFormat::Parquet);
     }
     let text = head.strip_prefix(BOM).unwrap_or(head).trim_ascii_start();
-    if text.starts_with(b"WARC/") {
+    if text.get(..WARC.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(WARC)) {
         return Ok(FileFormat::Warc);
     }
     if text.starts_with(b"filedesc:") {
         return Ok(FileFormat::Arc);
     }
-    if head.contains(&0) {
-        return Err(ReadError::Format("a binary file, none of the formats that hold pages"));
-    }
-    let named = media_type_of(name);
     let second = text.get(1..).unwrap_or_default().trim_ascii_start().first();
     match (text.first(), second) {
         // Text may begin with a bracket, too.
@@ -133,9 +138,13 @@ fn format_of(head: &[u8], name: &str, names_column: impl Fn(&str) -> bool) -> Re
         (Some(_), _) if last_ending(name).is_some_and(|end| BESIDE_PAGES.contains(&end)) => {
             Err(ReadError::Format("a style sheet or a script, which is no page"))
         }
-        (Some(_), _) => match named {
-            Some(media_type) => Ok(FileFormat::Page(media_type)),
-            None => Ok(table(text, name, names_column).unwrap_or(FileFormat::Jsonl)),
+        (Some(_), _) => match (named, table(text, name, names_column)) {
+            (Some(media_type), _) => Ok(FileFormat::Page(media_type)),
+            (None, Some(table)) => Ok(table),
+            (None, None) if head.contains(&0) => {
+                Err(ReadError::Format("a binary file, none of the formats that hold pages"))
+            }
+            (None, None) => Ok(FileFormat::Jsonl),
         },
     }
 }
@@ -154,6 +163,9 @@ fn markup(text: &[u8], named: Option<MediaType>) -> Result<FileFormat, ReadError
 /// The table that the first line or the name shows.
 fn table(text: &[u8], name: &str, names_column: impl Fn(&str) -> bool) -> Option<FileFormat> {
     let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    if line.contains(&0) {
+        return None;
+    }
     let ending = last_ending(name).unwrap_or_default().to_ascii_lowercase();
     let delimiter = match ending.as_str() {
         "csv" => delimiter_of(line).or(Some(b',')),
@@ -195,6 +207,13 @@ mod tests {
         check("a", b"WARC/1.0\r\n", Ok((Warc, "WARC/1.0\r\n")));
         check("a", b"\r\nWARC/1.1\r\n", Ok((Warc, "\r\nWARC/1.1\r\n")));
         check("a", b"WARC/1.1\r\n\0", Ok((Warc, "WARC/1.1\r\n\0")));
+        // Lost once: a whole archive, which was read as JSON lines.
+        check("a", b"warc/1.0\r\n", Ok((Warc, "warc/1.0\r\n")));
+        // Lost once: all records of a file with one such byte near its beginning.
+        check("a", b"{\"url\":1}\n\0", Ok((Jsonl, "{\"url\":1}\n\0")));
+        check("a", b"[{\"url\":\0}]", Ok((JsonArray, "[{\"url\":\0}]")));
+        check("a", b"url,text\na,\0\n", Ok((Table(b','), "url,text\na,\0\n")));
+        check("a.csv", b"a\0b,c\n", Err("binary"));
         check("a", b"filedesc://a.arc 0.0.0.0", Ok((Arc, "filedesc://a.arc 0.0.0.0")));
         check("a", b"url,text\na,b\n", Ok((Table(b','), "url,text\na,b\n")));
         check("a", b"\xef\xbb\xbfurl,text\na,b\n", Ok((Table(b','), "url,text\na,b\n")));
@@ -219,6 +238,11 @@ mod tests {
         check("a.txt.xz", b"url,text\n", Ok((text, "url,text\n")));
         check("a.md", b"[a](b)", Ok((text, "[a](b)")));
         check("a.txt", b"{\"url\":1}", Ok((FileFormat::Jsonl, "{\"url\":1}")));
+        // Refused once, although pages in UTF-16 are read from everywhere else.
+        let utf_16 = b"\xff\xfe<\0p\0>\0x\0";
+        assert_eq!(format_of(utf_16, "a.html", |_| false).expect("a format"), html);
+        check("a.html", b"<p>\0x", Ok((html, "<p>\0x")));
+        check("a.txt", b"x\0", Ok((text, "x\0")));
         check("a.svg", b"<svg>", Err("not an HTML page"));
         check("a.css", b"body { color: red }", Err("style sheet"));
         check("pages.js", b"{\"url\":1}", Ok((FileFormat::Jsonl, "{\"url\":1}")));

@@ -59,12 +59,27 @@ impl<R: BufRead> Read for GzipReader<R> {
                 return Ok(n);
             }
             let Some(mut packed) = self.decoder.take().map(GzDecoder::into_inner) else { break };
-            if !fill(&mut packed)?.is_empty() {
+            if !is_over(&mut packed)? {
                 self.members.push(packed.n_bytes, self.n_unpacked);
                 self.decoder = Some(GzDecoder::new(packed));
             }
         }
         Ok(0)
+    }
+}
+
+/// Whether no member follows: the stream ends, or zeros pad it to its end.
+fn is_over<R: BufRead>(packed: &mut CountingReader<R>) -> io::Result<bool> {
+    if fill(packed)?.first() != Some(&0) {
+        return Ok(fill(packed)?.is_empty());
+    }
+    loop {
+        let buffer = fill(packed)?;
+        let (n_zeros, n) = (buffer.iter().take_while(|byte| **byte == 0).count(), buffer.len());
+        packed.consume(n_zeros);
+        if n == 0 || n_zeros < n {
+            return Ok(n == 0);
+        }
     }
 }
 
@@ -97,6 +112,19 @@ impl<R: BufRead> BufRead for CountingReader<R> {
 mod tests {
     use super::*;
     use crate::files::compression::tests::gzip;
+
+    /// Lost once: the end of a file, after which archives on blocks are padded with zeros.
+    #[test]
+    fn zeros_behind_the_last_member_are_no_member() {
+        let read = |packed: &[u8]| {
+            let mut unpacked = Vec::new();
+            GzipReader::new(packed).read_to_end(&mut unpacked).map(|_| unpacked)
+        };
+        let padded = |n: usize, behind: &[u8]| [&gzip(b"one"), &vec![0; n][..], behind].concat();
+        assert_eq!(read(&padded(512, b"")).expect("gzip"), b"one");
+        assert_eq!(read(&padded(512, &gzip(b"two"))).expect("gzip"), b"onetwo");
+        assert!(read(&padded(512, b"two")).is_err());
+    }
 
     #[test]
     fn members_are_where_they_begin() {

@@ -81,10 +81,9 @@ impl WarcRecords {
 
     /// Notes the place of a record that revisits may refer to.
     fn note_original(&self, position: u64) {
-        let header = &self.record.header;
-        let is_original = matches!(header.kind.as_str(), "response" | "resource") && !header.is_segment;
-        let Some((location, digest)) = self.location.as_ref().zip(header.payload_digest.as_ref()) else { return };
-        if let Some(place) = location.place(position).filter(|_| is_original) {
+        let digest = self.record.header.payload_digest.as_ref();
+        let Some((location, digest)) = self.location.as_ref().zip(digest) else { return };
+        if let Some(place) = location.place(position).filter(|_| self.record.may_be_original()) {
             self.defaults.originals.insert(digest, place);
         }
     }
@@ -99,8 +98,10 @@ impl WarcRecords {
         io::copy(&mut (&mut stream).take(place.n_skipped), &mut io::sink()).ok()?;
         let mut records = WarcRecords::new(stream, &self.limits, ArchiveDefaults::default());
         let is_there = matches!(records.advance(0), Ok(Advance::Record(_)))
+            && records.fault.is_none()
             && records.record.header.payload_digest.as_deref() == Some(digest);
-        is_there.then(|| records.record.content(&self.limits))
+        let http_type = self.record.http_type();
+        is_there.then(|| records.record.content_as(http_type.as_deref(), &self.limits))
     }
 
     /// Reads the next record's header; reports a gap before it first.
@@ -236,8 +237,10 @@ impl RecordReader for WarcRecords {
                 [&*name, b":", &*value, b"\n"].into_iter().for_each(|piece| hash.append(piece));
             }
             let is_input = self.record.header.is_input();
-            self.note_original(position);
             let ends_well = self.read_block(record, &mut hash)?;
+            if ends_well {
+                self.note_original(position);
+            }
             if is_input {
                 self.fault = (!ends_well).then(|| self.wrong_length());
                 self.gap_is_known = !ends_well;
