@@ -354,6 +354,45 @@ fn tables_without_rows_have_their_header() {
     }
 }
 
+/// Lost once: the whole table, a 500, where a page had moved through other documents or URLs: what is between had fields of its
+/// own. The rows are those of `export moves`.
+#[test]
+fn moves_are_a_table_for_programs() {
+    let world = World::new().with("cluster.threshold", 0.3);
+    let day = |n: u32| format!("2026-11-{n:02}T00:00:00Z");
+    let (a, b) = (text_of(1, 90), text_of(2, 100));
+    let leads = |from: &str, to: &str| json!({"url": from, "fetched_at": day(4), "redirect_to": to}).to_string();
+    let gone = |url: &str, n: u32| json!({"url": url, "fetched_at": day(n), "body": null}).to_string();
+    let pages = [
+        page("http://a/", &day(1), "1", &a),
+        page("http://ab/", &day(1), "1", &format!("{a} {b}")),
+        page("http://b/", &day(5), "5", &b),
+        gone("http://a/", 2),
+        gone("http://ab/", 3),
+        page("http://old/", &day(1), "1", &text_of(3, 40)),
+        leads("http://old/", "http://between/"),
+        leads("http://between/", "http://new/"),
+        page("http://new/", &day(5), "5", &text_of(4, 40)),
+    ];
+    world.run(&[world.write("pages.jsonl", pages.join("\n"))]);
+    let server = Server::open(&world);
+    let sorted = |mut rows: Vec<String>| {
+        rows.sort();
+        rows
+    };
+    let csv = server.wait("/?format=csv", |answer| answer.status == 200).body;
+    let lines = |csv: &str| sorted(csv.lines().map(String::from).collect());
+    assert_eq!(lines(&csv), lines(&world.ask("export moves", &[])));
+    let json = server.get("/?format=json").json();
+    let rows = json.as_array().expect("rows");
+    let exported = world.ask("export moves --json", &[]);
+    let exported = exported.lines().map(|line| serde_json::from_str::<Value>(line).expect(line).to_string());
+    assert_eq!(sorted(rows.iter().map(Value::to_string).collect()), sorted(exported.collect()));
+    let known_by = |url: &str| rows.iter().find(|row| row["url"] == url).map(|row| &row["evidence"]);
+    assert_eq!(known_by("http://a/"), Some(&json!("chain")));
+    assert_eq!(known_by("http://old/"), Some(&json!("redirect")));
+}
+
 /// What is shown is there for programs, too: a cluster over the sweeps, and the URLs that a search finds.
 #[test]
 fn timelines_and_searches_are_tables_for_programs() {
