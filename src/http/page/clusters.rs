@@ -99,7 +99,8 @@ impl<'r> Filter<'r> {
 
     /// The clusters that match, each with its pages that count, the largest first.
     fn rows<'o>(&self, overview: &'o Overview) -> Vec<Row<'o>> {
-        let host = overview.hosts.iter().position(|row| row.name == self.host);
+        // An empty name is no filter, also where URLs without a host make a row of that name.
+        let host = overview.hosts.iter().position(|row| !self.host.is_empty() && row.name == self.host);
         let sweep = overview.sweeps.iter().position(|name| name == self.sweep);
         if (host.is_none() && !self.host.is_empty()) || (sweep.is_none() && !self.sweep.is_empty()) {
             return Vec::new();
@@ -241,7 +242,7 @@ fn form(html: &mut Html, filter: &Filter<'_>, overview: &Overview) {
     html.raw("<input type=\"text\" id=\"host\" name=\"host\" list=\"hosts\" autocomplete=\"off\" ");
     html.raw("autocapitalize=\"none\" spellcheck=\"false\" placeholder=\"any\" value=\"").text(filter.host);
     html.raw("\"><datalist id=\"hosts\">");
-    for row in largest_hosts(overview, HOSTS_MAX) {
+    for row in largest_hosts(overview, HOSTS_MAX).iter().filter(|row| !row.name.is_empty()) {
         html.raw("<option value=\"").text(&row.name).raw("\"></option>");
     }
     html.raw(
