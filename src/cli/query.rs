@@ -129,8 +129,8 @@ fn reuse(config: &Config, of: &str, threshold: f64) -> Result<Vec<HostReuse>> {
     }
     match query::document_at(&store, of)? {
         None => Err(neither(&store, of)),
-        Some(document) if document.n_words == 0 => Err(nothing_to_compare(of, 0, 0)),
-        Some(_) => Ok(query::reuse_of_url(&store, of, threshold)?.unwrap_or_default()),
+        Some((_, stored)) if stored.n_words == 0 => Err(nothing_to_compare(of, 0, 0)),
+        Some((document, stored)) => Ok(query::reuse_of_document(&store, (document, &stored), threshold)?),
     }
 }
 
@@ -177,8 +177,8 @@ fn compare(config: &Config, a: &str, b: &str) -> Result<query::Comparison> {
             let content = sketch_file(path, &mut sketcher, limits)?;
             return comparable(name, content.n_words, rule.w, content.sketch);
         }
-        let document = query::document_at(&store, name)?.ok_or_else(|| neither(&store, name))?;
-        comparable(name, document.n_words, rule.w, document.sketch)
+        let (_, stored) = query::document_at(&store, name)?.ok_or_else(|| neither(&store, name))?;
+        comparable(name, stored.n_words, rule.w, stored.sketch)
     };
     Ok(query::compare_sketches(&*sketch(a)?, &*sketch(b)?, rule.rule))
 }

@@ -4,6 +4,7 @@ use crate::harness::server::{Response, Server, ask, connect, connect_from, encod
 use crate::harness::{World, fold, page, related_sample, sweeps, text};
 use lookalike::wire::{Event, EventType};
 use serde_json::{Value, json};
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -549,6 +550,46 @@ fn pages_of_a_growing_store_hold_every_old_row_once() {
     assert_eq!(distinct.len(), keys.len(), "a row came twice");
     assert!(old.is_subset(&distinct), "a row was lost");
     assert!(distinct.len() > old.len(), "new rows come, too");
+}
+
+/// Lost once: the rest of a cluster, and of the pages that carry a text, where their URL got another page between two parts of the
+/// list. The later parts were of that page.
+#[test]
+fn lists_about_a_url_go_on_with_the_page_they_began_with() {
+    let world = World::new().with("http.refresh_ms", 10);
+    let words = |name: &str| (0..40).map(|n| format!("{name}{n} ")).collect::<String>();
+    let old = ["http://a/1", "http://a/2", "http://b/1", "http://b/2", "http://b/3"];
+    let others = ["http://a/3", "http://c/1", "http://d/1", "http://e/1"];
+    let of = |urls: &[&str], name: &str| -> String {
+        urls.iter().map(|url| page(url, DAY, "s", &words(name)) + "\n").collect()
+    };
+    world.run(&[world.write("pages.jsonl", of(&old, "old") + &of(&others, "other"))]);
+    let server = Server::open(&world);
+    let change = |url: &str| {
+        let name = format!("{}.jsonl", encoded(url));
+        world.run(&[world.write(&name, page(url, "2026-11-22T00:00:00Z", "t", &words("other")))]);
+        let has_changed = |answer: &Response| answer.json()["sightings"].as_array().map(Vec::len) == Some(2);
+        server.wait(&format!("/v1/url?url={url}"), has_changed);
+    };
+    let rows = all_pages(&server, "/v1/cluster?of=http://a/1&", 2, |n_pages| {
+        if n_pages == 1 {
+            change("http://a/1");
+        }
+    });
+    let mut urls: Vec<&str> = rows.iter().map(|row| row["url"].as_str().expect("a URL")).collect();
+    urls.sort_unstable();
+    assert_eq!(urls, old);
+    assert_eq!(server.get("/v1/cluster?of=http://a/1").json()["cluster"], 2, "a new list is of the new page");
+
+    let is_changed = Cell::new(false);
+    let rows = reuse(|cursor| {
+        if !cursor.is_empty() && !is_changed.replace(true) {
+            change("http://a/2");
+        }
+        server.get(&format!("/v1/reuse?url=http://a/2&limit=2{cursor}"))
+    });
+    let urls: Vec<Value> = rows.iter().map(|[_, url, _]| parsed(url)).collect();
+    assert_eq!(urls, old);
 }
 
 /// Answers follow a store that another process writes.

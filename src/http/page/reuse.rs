@@ -30,8 +30,9 @@ pub(in super::super) fn reuse_of_url<V: Snapshots>(
     let mut html = Html::default();
     html.raw("<h1>").raw(TITLE).raw("</h1>");
     if !url.is_empty() {
-        let hosts = query::reuse_of_url(snapshot, url, THRESHOLD)?;
-        let hosts = hosts.ok_or_else(|| HttpError::never_seen(snapshot, url))?;
+        let last = query::document_at(snapshot, url)?;
+        let (document, stored) = last.ok_or_else(|| HttpError::never_seen(snapshot, url))?;
+        let hosts = query::reuse_of_document(snapshot, (document, &stored), THRESHOLD)?;
         html.raw("<p>The text last seen at ")
             .link(url)
             .raw(". <a href=\"/v1/reuse?url=")
