@@ -174,6 +174,24 @@ fn the_blocks_of_a_page_are_shown() {
     );
 }
 
+/// Wrong once: "what counts" of a URL that is a number. It led to the document of that number, which is another page; and to a
+/// 404 where no page was ever seen.
+#[test]
+fn what_counts_of_a_number_is_that_of_its_page() {
+    let world = World::new();
+    let day = "2026-01-01T00:00:00Z";
+    let gone = json!({"url": "http://gone/", "fetched_at": day, "body": null}).to_string();
+    let pages = [page("http://a/", day, "", &text_of(1, 40)), page("1", day, "", &text_of(2, 40)), gone];
+    world.run(&[world.write("pages.jsonl", pages.join("\n"))]);
+    let server = Server::open(&world);
+    for (url, link) in [("1", "/content?of=2"), ("http://a/", "/content?of=http%3A%2F%2Fa%2F")] {
+        let shown = server.get(&format!("/?url={}", encoded(url))).body;
+        assert!(shown.contains(&format!("<a href=\"{link}\">what counts</a>")), "{url}: {shown}");
+    }
+    let never = server.get("/?url=http://gone/");
+    assert!(never.status == 200 && !never.body.contains("what counts"), "{}", never.body);
+}
+
 /// Two texts, one pasted as HTML and one a file: marks show what they share, and link one to the other.
 #[test]
 fn shared_passages_are_marked() {

@@ -48,18 +48,27 @@ pub(super) fn url_page<V: Snapshots>(
         return Ok(Some(page(service, snapshot, StatusCode::OK, url, url, html)));
     }
     let copy = history.sightings.iter().rev().find(|sighting| sighting.moment.seen.document().is_some());
+    let document = copy.and_then(|copy| copy.moment.seen.document());
     if let Some(format) = Format::from_request(request)? {
-        return over_time(snapshot, url, copy.and_then(|copy| copy.moment.seen.document()), format).map(Some);
+        return over_time(snapshot, url, document, format).map(Some);
     }
     let archive_url = service.settings.archive_url.as_str();
     html.raw("<p class=\"links\">");
     outside_links(&mut html, archive_url, url, copy.map(|copy| copy.moment.fetched_at));
-    html.raw(" <a href=\"/content?of=").query(url).raw("\">what counts</a>");
+    if let Some(document) = document {
+        html.raw(" <a href=\"/content?of=");
+        // There a number names a document, also where it is a URL.
+        match url.parse::<u32>() {
+            Ok(_) => html.text(document),
+            Err(_) => html.query(url),
+        };
+        html.raw("\">what counts</a>");
+    }
     html.raw(" <a href=\"/v1/url?url=").query(url).raw("\">JSON</a></p>");
     let search = LostSearch { ranking: service.ranking.clone(), limit: FOUND_MAX + 1 };
     let (lost, sweeps) = (query::lost(snapshot, url, &search)?, query::sweeps(snapshot)?);
     now(&mut html, &history, &lost, &sweeps);
-    if let Some(document) = copy.and_then(|copy| copy.moment.seen.document()) {
+    if let Some(document) = document {
         let cluster = query::cluster_glance(snapshot, document, DOCUMENTS_MAX, SIGHTINGS_MAX)?;
         let versions = Versions::new(&cluster);
         html.raw("<section aria-labelledby=\"over-time\"><h2 id=\"over-time\">Over the sweeps</h2>");
