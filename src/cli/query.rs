@@ -3,7 +3,7 @@
 use super::answer_table::{self, AnswerFormat, AnswerWriter, print_as};
 use super::args::{CompareArgs, Question};
 use super::exit::{Exit, ending};
-use super::named::{never_seen, version};
+use super::named::{never_seen, no_page, version};
 use super::output::print;
 use super::page_file::sketch_file;
 use super::passages;
@@ -136,7 +136,7 @@ fn reuse(config: &Config, of: &str, threshold: f64) -> Result<Vec<HostReuse>> {
 
 /// The error for an argument that is neither a file nor a URL of a page.
 fn neither(snapshot: &impl Snapshot, name: &str) -> Error {
-    never_seen(snapshot, name).context(format!("{name} is neither a file nor the URL of a page in the store"))
+    no_page(snapshot, name).context(format!("{name} is neither a file nor the URL of a page in the store"))
 }
 
 /// Answers for many URLs, and prints each answer as soon as it is there.

@@ -57,7 +57,7 @@ pub(super) fn reuse_of_url<V: Snapshots>(
         }
         None => query::document_at(snapshot, url)?,
     };
-    let (document, stored) = found.ok_or_else(|| HttpError::never_seen(snapshot, url))?;
+    let (document, stored) = found.ok_or_else(|| HttpError::no_page(snapshot, url))?;
     if stored.n_words == 0 {
         return Err(HttpError::nothing_to_compare("the page last seen at this URL has no words; nothing to compare"));
     }

@@ -1072,6 +1072,36 @@ fn a_near_miss_names_the_urls_that_are_there() {
     assert_eq!(server.get("/v1/url?url=http://d.example/").json()["near_urls"], Value::Null);
 }
 
+/// Wrong once: "was never seen", about a URL at which only redirects were seen, or nothing.
+#[test]
+fn urls_without_a_page_are_not_called_unseen() {
+    let world = World::new();
+    let (leads, gone) = ("http://a/leads", "http://a/gone");
+    let pages = [
+        json!({"url": leads, "fetched_at": DAY, "redirect_to": "http://a/"}).to_string(),
+        json!({"url": gone, "fetched_at": DAY, "body": null}).to_string(),
+        page("http://a/", DAY, "s", &"one two ".repeat(20)),
+    ];
+    world.run(&[world.write("a.jsonl", pages.join("\n"))]);
+    let server = Server::open(&world);
+    for url in [leads, gone] {
+        let expected = format!("no page was ever seen at {url}, only redirects or none; ");
+        for path in ["/v1/text?of=", "/v1/compare?b=1&a=", "/v1/reuse?url="] {
+            let answer = server.get(&format!("{path}{url}"));
+            let message = format!("{expected}/v1/url shows them");
+            assert_eq!((answer.status, answer.json()["message"].as_str()), (404, Some(&*message)), "{path}{url}");
+        }
+        let page = server.get(&format!("/reuse?url={url}"));
+        assert!(page.status == 404 && page.body.contains(&expected), "{url}: {}", page.body);
+        for question in ["query text", "query reuse", "query compare http://a/"] {
+            let output = world.command(question).arg(url).output().expect("starts");
+            assert_eq!(output.status.code(), Some(4), "{question} {url}");
+            let said = text(&output.stderr);
+            assert!(said.contains(&format!("{expected}`query url` shows them")), "{question} {url}: {said}");
+        }
+    }
+}
+
 /// Lost once: the truth about empty pages. A page without words was 100 % like every other such page, and 0 %
 /// exactly in comparisons.
 #[test]

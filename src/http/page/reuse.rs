@@ -31,7 +31,7 @@ pub(in super::super) fn reuse_of_url<V: Snapshots>(
     html.raw("<h1>").raw(TITLE).raw("</h1>");
     if !url.is_empty() {
         let last = query::document_at(snapshot, url)?;
-        let (document, stored) = last.ok_or_else(|| HttpError::never_seen(snapshot, url))?;
+        let (document, stored) = last.ok_or_else(|| HttpError::no_page(snapshot, url))?;
         let hosts = query::reuse_of_document(snapshot, (document, &stored), THRESHOLD)?;
         html.raw("<p>The text last seen at ")
             .link(url)
