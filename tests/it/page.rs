@@ -412,18 +412,17 @@ fn moves_are_a_table_for_programs() {
 }
 
 /// Wrong once: `/clusters` without a host, where some URLs have none. It had the clusters of these alone, and `/` a link without
-/// a name to nowhere.
+/// a name to nowhere. Lost once: that `/reuse` showed only 50 of them.
 #[test]
 fn urls_without_a_host_hide_no_others() {
     let world = World::new();
-    let (with_host, without) = (["http://a/1", "http://a/2", "http://a/3"], ["id-1", "id-2"]);
-    let of = |url: &&str, text: &str| page(url, "2026-01-01T00:00:00Z", "", text) + "\n";
-    let pages: String = with_host.iter().map(|url| of(url, &text_of(1, 40))).collect();
-    let ids: String = without.iter().map(|url| of(url, &text_of(2, 40))).collect();
+    let of = |url: String, text: &str| page(&url, "2026-01-01T00:00:00Z", "", text) + "\n";
+    let pages: String = (1..4).map(|n| of(format!("http://a/{n}"), &text_of(1, 40))).collect();
+    let ids: String = (10..61).map(|n| of(format!("id-{n}"), &text_of(2, 40))).collect();
     world.run(&[world.write("pages.jsonl", pages + &ids)]);
     let server = Server::open(&world);
     let header = "cluster,pages,texts,hosts,left,url";
-    let all = format!("{header}\n1,3,1,1,0,http://a/1\n2,2,1,1,0,id-1\n");
+    let all = format!("{header}\n2,51,1,1,0,id-10\n1,3,1,1,0,http://a/1\n");
     let csv = server.wait("/clusters?format=csv", |answer| answer.status == 200);
     assert_eq!(csv.body, all);
     assert_eq!(server.get("/clusters?format=csv&host=&sweep=").body, all, "as the form sends it");
@@ -431,8 +430,11 @@ fn urls_without_a_host_hide_no_others() {
     let form = server.get("/clusters").body;
     assert!(form.contains("<option value=\"a\">") && !form.contains("<option value=\"\">"), "{form}");
     let home = server.get("/").body;
-    assert!(home.contains("URLs without a host</th><td class=\"number\">2</td><td></td></tr>"), "{home}");
+    assert!(home.contains("URLs without a host</th><td class=\"number\">51</td><td></td></tr>"), "{home}");
     assert!(!home.contains("href=\"/?url=\""), "{home}");
+    let copies = server.get("/reuse?url=id-10").body;
+    let note = "URLs without a host</th><td colspan=\"3\" class=\"note\">51&nbsp;pages, 50 shown</td>";
+    assert!(copies.contains(note), "{copies}");
 }
 
 /// What is shown is there for programs, too: a cluster over the sweeps, and the URLs that a search finds.
