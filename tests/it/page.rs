@@ -233,6 +233,10 @@ fn related_pages_are_shown_with_their_reason() {
     assert_eq!(linked.status, 200);
     assert!(linked.body.contains("never seen, but other pages link to it") && linked.body.contains("found related"));
     assert_eq!(server.get("/?url=http://site/never").status, 404);
+    // Once a page, for programs, too.
+    let table = server.get("/?format=csv&url=http://site/focaccia").body;
+    assert_eq!(table, "url,fetched_at,sweep,seen,document,cluster,redirects_to\n");
+    assert_eq!(server.get("/?format=json&url=http://site/focaccia").body, "[]");
     let (_world, other) = sample();
     assert!(!other.get(&format!("/?url={}", encoded(MOVED))).body.contains("related"), "nothing is kept for them");
 
@@ -451,7 +455,15 @@ fn timelines_and_searches_are_tables_for_programs() {
     assert_eq!(json.as_array().map(Vec::len), Some(lines.len() - 1));
     let found = server.get("/?format=json&url=npm-cache").json();
     assert!(found.as_array().expect("rows").iter().any(|row| row["url"] == KEPT && row["seen"] == "page"), "{found}");
-    assert_eq!(server.get("/?format=xml&url=npm-cache").status, 400);
+    // Once a page, with 200, whatever format was asked for.
+    let text = encoded(&text_of(1, 10));
+    assert_eq!(server.get(&format!("/?url={text}")).status, 200);
+    for format in ["csv", "json"] {
+        assert_eq!(server.get(&format!("/?format={format}&url={text}")).status, 400, "{format}");
+    }
+    for wanted in ["npm-cache", "", &encoded(MOVED), &text] {
+        assert_eq!(server.get(&format!("/?format=xml&url={wanted}")).status, 400, "{wanted}");
+    }
 }
 
 /// Inside `run` the first page says how fast pages come in, and which clusters became one last.

@@ -26,7 +26,7 @@ const SIGHTINGS_MAX: usize = 4_000;
 const FOUND_MAX: usize = 10;
 const VERSIONS_MAX: usize = 40;
 
-/// The page of a URL; none where the store knows nothing about it.
+/// The page of a URL, or its table; none where the store knows nothing about it.
 ///
 /// # Errors
 /// [`HttpError`]
@@ -35,22 +35,23 @@ pub(super) fn url_page<V: Snapshots>(
     snapshot: &V::Snapshot,
     request: &QueryRequest,
     url: &str,
+    format: Option<Format>,
 ) -> Result<Option<Answer>, HttpError> {
     let (history, related) = (query::url(snapshot, url)?, RelatedPages::of_url(snapshot, url)?);
-    let mut html = Html::default();
-    html.raw("<h1>").url(url).raw("</h1>");
-    if history.sightings.is_empty() {
-        if !related.is_known() {
-            return Ok(None);
-        }
-        html.raw("<p>This URL was never seen, but other pages link to it.</p>");
-        related.show(&mut html);
-        return Ok(Some(page(service, snapshot, StatusCode::OK, url, url, html)));
+    if history.sightings.is_empty() && !related.is_known() {
+        return Ok(None);
     }
     let copy = history.sightings.iter().rev().find(|sighting| sighting.moment.seen.document().is_some());
     let document = copy.and_then(|copy| copy.moment.seen.document());
-    if let Some(format) = Format::from_request(request)? {
+    if let Some(format) = format {
         return over_time(snapshot, url, document, format).map(Some);
+    }
+    let mut html = Html::default();
+    html.raw("<h1>").url(url).raw("</h1>");
+    if history.sightings.is_empty() {
+        html.raw("<p>This URL was never seen, but other pages link to it.</p>");
+        related.show(&mut html);
+        return Ok(Some(page(service, snapshot, StatusCode::OK, url, url, html)));
     }
     let archive_url = service.settings.archive_url.as_str();
     html.raw("<p class=\"links\">");
