@@ -766,6 +766,37 @@ fn wrong_requests_get_their_errors() {
     assert_eq!(server.get("/healthz").body, "ok\n");
 }
 
+/// Wrong once: the answer to a compressed body, a 200. It was about the compressed bytes, read as a text.
+#[test]
+fn a_compressed_body_is_refused() {
+    let world = World::new();
+    let body = "one two ".repeat(20);
+    world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", &body))]);
+    let server = Server::open(&world);
+    let document = server.get("/v1/openapi.json").json();
+    let send = |path: &str, encoding: &str| {
+        let headers = [("content-type", "text/plain"), ("content-encoding", encoding)];
+        ask(server.address, "POST", path, &headers, body.as_bytes())
+    };
+    for path in ["/v1/similar", "/v1/reuse", "/v1/related", "/v1/lost", "/v1/group"] {
+        let answer = send(path, "gzip");
+        let message = "the body has content-encoding gzip; send it without one, as it is";
+        assert_eq!(answer.status, 415, "{path}");
+        assert_eq!(answer.json(), json!({"error": "content-encoding", "message": message}), "{path}");
+    }
+    for path in ["/reuse", "/compare", "/content"] {
+        let answer = send(path, "br, gzip");
+        assert!(answer.status == 415 && answer.body.contains("content-encoding br, gzip"), "{path}: {}", answer.body);
+    }
+    for (path, methods) in document["paths"].as_object().expect("paths") {
+        let has_body = methods["post"]["requestBody"].is_object();
+        assert_eq!(methods["post"]["responses"]["415"].is_object(), has_body, "{path} is described");
+    }
+    for encoding in ["identity", "Identity", ""] {
+        assert_eq!(send("/v1/similar", encoding).status, 200, "{encoding:?}");
+    }
+}
+
 /// Bytes that are no HTTP, or too many of them, get a 4xx or a closed connection.
 #[test]
 fn absurd_requests_get_a_4xx() {
