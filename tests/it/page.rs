@@ -192,6 +192,23 @@ fn what_counts_of_a_number_is_that_of_its_page() {
     assert!(never.status == 200 && !never.body.contains("what counts"), "{}", never.body);
 }
 
+/// Empty once: the clusters of a sweep whose name ends with a blank, as the page itself offers it.
+#[test]
+fn a_sweep_is_chosen_by_its_whole_name() {
+    let world = World::new();
+    let of =
+        |n: u32, sweep: &str| page(&format!("http://a/{n}"), "2026-01-01T00:00:00Z", sweep, &text_of(1, 40)) + "\n";
+    world.run(&[world.write("pages.jsonl", of(1, " s ") + &of(2, " s ") + &of(3, "s"))]);
+    let server = Server::open(&world);
+    let form = server.wait("/clusters", |answer| answer.body.contains("identical</span>")).body;
+    assert!(form.contains("<option value=\" s \">"), "{form}");
+    let header = "cluster,pages,texts,hosts,left,url";
+    for (question, n_pages) in [("sweep=%20s%20", 2), ("sweep=s&size=1", 1), ("host=%20a%20", 3)] {
+        let csv = server.get(&format!("/clusters?format=csv&{question}")).body;
+        assert_eq!(csv, format!("{header}\n1,{n_pages},1,1,0,http://a/1\n"), "{question}");
+    }
+}
+
 /// Two texts, one pasted as HTML and one a file: marks show what they share, and link one to the other.
 #[test]
 fn shared_passages_are_marked() {

@@ -94,7 +94,9 @@ impl<'r> Filter<'r> {
         let size = given("size").map_or(Ok(size_min), str::parse).map_err(|_| wrong("size must be a number"))?;
         let sort = given("sort").unwrap_or("pages");
         let sort = named(&Sort::ALL, sort).ok_or_else(|| wrong("sort must be pages, texts, hosts or left"))?;
-        Ok(Filter { host: given("host").unwrap_or(""), sweep: given("sweep").unwrap_or(""), size, kind, sort })
+        // The name of a sweep may begin or end with a blank; that of a host has none.
+        let (host, sweep) = (given("host").unwrap_or(""), request.given("sweep").unwrap_or(""));
+        Ok(Filter { host, sweep, size, kind, sort })
     }
 
     /// The clusters that match, each with its pages that count, the largest first.
