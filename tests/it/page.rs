@@ -209,6 +209,23 @@ fn a_sweep_is_chosen_by_its_whole_name() {
     }
 }
 
+/// "Why?" stands beside a place whose documents have links between them; a redirect needs none. It once led to "They are not in
+/// one cluster".
+#[test]
+fn a_redirect_is_not_explained_by_links() {
+    let world = World::new();
+    let leads = json!({"url": "http://a/old", "fetched_at": "2026-01-02T00:00:00Z", "redirect_to": "/new"});
+    let pages = [
+        page("http://a/old", "2026-01-01T00:00:00Z", "", &text_of(1, 40)),
+        leads.to_string(),
+        page("http://a/new", "2026-01-02T00:00:00Z", "", &text_of(2, 40)),
+    ];
+    world.run(&[world.write("pages.jsonl", pages.join("\n"))]);
+    let shown = Server::open(&world).get("/?url=http://a/old").body;
+    let place = shown.split("<li>").nth(1).and_then(|rest| rest.split("</li>").next()).expect("a place");
+    assert!(place.contains("by a redirect") && place.contains("What changed?") && !place.contains("Why?"), "{place}");
+}
+
 /// Two texts, one pasted as HTML and one a file: marks show what they share, and link one to the other.
 #[test]
 fn shared_passages_are_marked() {

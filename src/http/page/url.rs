@@ -181,7 +181,11 @@ fn places_now(html: &mut Html, lost: &LostAnswer, places: &[&FoundPlace]) {
         }
         html.text(evidence(found)).raw("</span>");
         if let Some((copy, there)) = copy.zip(found.document).filter(|(copy, there)| copy != there) {
-            html.raw(" <a class=\"more\" href=\"/explain?a=").text(copy).raw("&amp;b=").text(there).raw("\">Why?</a>");
+            // A redirect needs no links between the two pages, which may be in two clusters.
+            if !matches!(found.evidence, Evidence::Redirect { .. }) {
+                html.raw(" <a class=\"more\" href=\"/explain?a=").text(copy).raw("&amp;b=").text(there);
+                html.raw("\">Why?</a>");
+            }
             html.raw(" <a class=\"more\" href=\"/compare?a=").text(copy).raw("&amp;b=").text(there);
             html.raw("\">What changed?</a>");
         }
