@@ -552,8 +552,8 @@ fn pages_of_a_growing_store_hold_every_old_row_once() {
     assert!(distinct.len() > old.len(), "new rows come, too");
 }
 
-/// Lost once: the rest of a cluster, and of the pages that carry a text, where their URL got another page between two parts of the
-/// list. The later parts were of that page.
+/// Lost once: the rest of a cluster, and of the pages that carry a text, where their URL got another page between two parts of
+/// the list. The later parts were of that page.
 #[test]
 fn lists_about_a_url_go_on_with_the_page_they_began_with() {
     let world = World::new().with("http.refresh_ms", 10);

@@ -174,8 +174,8 @@ fn the_blocks_of_a_page_are_shown() {
     );
 }
 
-/// Wrong once: "what counts" of a URL that is a number. It led to the document of that number, which is another page; and to a
-/// 404 where no page was ever seen.
+/// Wrong once: "what counts" of a URL that is a number. It led to the document of that number, which is another page; and to
+/// a 404 where no page was ever seen.
 #[test]
 fn what_counts_of_a_number_is_that_of_its_page() {
     let world = World::new();
@@ -209,8 +209,8 @@ fn a_sweep_is_chosen_by_its_whole_name() {
     }
 }
 
-/// "Why?" stands beside a place whose documents have links between them; a redirect needs none. It once led to "They are not in
-/// one cluster".
+/// Wrong once: "Why?" beside a place known by a redirect. It led to "They are not in one cluster": a redirect needs no links
+/// between two pages.
 #[test]
 fn a_redirect_is_not_explained_by_links() {
     let world = World::new();
@@ -410,8 +410,8 @@ fn tables_without_rows_have_their_header() {
     }
 }
 
-/// Lost once: the whole table, a 500, where a page had moved through other documents or URLs: what is between had fields of its
-/// own. The rows are those of `export moves`.
+/// Lost once: the whole table, a 500, where a page had moved through other documents or URLs: what is between had fields of
+/// its own. The rows are those of `export moves`.
 #[test]
 fn moves_are_a_table_for_programs() {
     let world = World::new().with("cluster.threshold", 0.3);
@@ -449,8 +449,8 @@ fn moves_are_a_table_for_programs() {
     assert_eq!(known_by("http://old/"), Some(&json!("redirect")));
 }
 
-/// Wrong once: `/clusters` without a host, where some URLs have none. It had the clusters of these alone, and `/` a link without
-/// a name to nowhere. Lost once: that `/reuse` showed only 50 of them.
+/// Wrong once: `/clusters` without a host, where some URLs have none. It had the clusters of these alone, and `/` a link
+/// without a name to nowhere. Lost once: that `/reuse` showed only 50 of them.
 #[test]
 fn urls_without_a_host_hide_no_others() {
     let world = World::new();
