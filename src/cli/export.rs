@@ -105,7 +105,7 @@ const MOVE_COLUMNS: TableColumns = TableColumns {
         column!("to_document", Number),
         column!("to_last_seen", Time),
         column!("resemblance", Share),
-        column!("evidence", Text, "/evidence/kind"),
+        column!("evidence", Text),
         column!("score", Share),
     ],
     default: &[],

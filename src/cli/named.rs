@@ -10,7 +10,7 @@ use anyhow::{Error, Result};
 pub(super) fn version(snapshot: &impl Snapshot, of: &str, sweep: Option<&str>) -> Result<DocumentId> {
     match (query::named_version(snapshot, of, sweep)?, sweep) {
         (NamedDocument::Found(document), _) => Ok(document),
-        (NamedDocument::NeverSeen, _) => Err(never_seen(snapshot, of)),
+        (NamedDocument::NeverSeen, _) | (NamedDocument::NoPage, None) => Err(no_page(snapshot, of)),
         (NamedDocument::NoDocument, _) => Err(ending(Exit::NotFound, format!("there is no document {of}"))),
         (NamedDocument::OtherSweep, sweep) => {
             let message = format!("sweep {} did not see document {of}", sweep.unwrap_or_default());
@@ -20,10 +20,18 @@ pub(super) fn version(snapshot: &impl Snapshot, of: &str, sweep: Option<&str>) -
             let message = format!("sweep {sweep} saw no page at {of}; `query url` shows what was seen when");
             Err(ending(Exit::NotFound, message))
         }
-        (NamedDocument::NoPage, None) => {
-            let message = format!("no page was ever seen at {of}, only redirects or none; `query url` shows them");
-            Err(ending(Exit::NotFound, message))
+    }
+}
+
+/// The error for a URL at which no page was ever seen: nothing at all, or only redirects or none.
+pub(super) fn no_page(snapshot: &impl Snapshot, url: &str) -> Error {
+    match query::url(snapshot, url) {
+        Ok(history) if history.sightings.is_empty() => never_seen(snapshot, url),
+        Ok(_) => {
+            let message = format!("no page was ever seen at {url}, only redirects or none; `query url` shows them");
+            ending(Exit::NotFound, message)
         }
+        Err(error) => error.into(),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::answer_table::{self, AnswerFormat, AnswerWriter, print_as};
 use super::args::{CompareArgs, Question};
 use super::exit::{Exit, ending};
-use super::named::{never_seen, version};
+use super::named::{never_seen, no_page, version};
 use super::output::print;
 use super::page_file::sketch_file;
 use super::passages;
@@ -129,14 +129,14 @@ fn reuse(config: &Config, of: &str, threshold: f64) -> Result<Vec<HostReuse>> {
     }
     match query::document_at(&store, of)? {
         None => Err(neither(&store, of)),
-        Some(document) if document.n_words == 0 => Err(nothing_to_compare(of, 0, 0)),
-        Some(_) => Ok(query::reuse_of_url(&store, of, threshold)?.unwrap_or_default()),
+        Some((_, stored)) if stored.n_words == 0 => Err(nothing_to_compare(of, 0, 0)),
+        Some((document, stored)) => Ok(query::reuse_of_document(&store, (document, &stored), threshold)?),
     }
 }
 
 /// The error for an argument that is neither a file nor a URL of a page.
 fn neither(snapshot: &impl Snapshot, name: &str) -> Error {
-    never_seen(snapshot, name).context(format!("{name} is neither a file nor the URL of a page in the store"))
+    no_page(snapshot, name).context(format!("{name} is neither a file nor the URL of a page in the store"))
 }
 
 /// Answers for many URLs, and prints each answer as soon as it is there.
@@ -177,8 +177,8 @@ fn compare(config: &Config, a: &str, b: &str) -> Result<query::Comparison> {
             let content = sketch_file(path, &mut sketcher, limits)?;
             return comparable(name, content.n_words, rule.w, content.sketch);
         }
-        let document = query::document_at(&store, name)?.ok_or_else(|| neither(&store, name))?;
-        comparable(name, document.n_words, rule.w, document.sketch)
+        let (_, stored) = query::document_at(&store, name)?.ok_or_else(|| neither(&store, name))?;
+        comparable(name, stored.n_words, rule.w, stored.sketch)
     };
     Ok(query::compare_sketches(&*sketch(a)?, &*sketch(b)?, rule.rule))
 }

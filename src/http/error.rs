@@ -1,7 +1,7 @@
 //! Why a request fails: a status, a word that never changes, and what to do.
 
 use crate::ports::{Snapshot, StoreError};
-use crate::query::near_urls;
+use crate::query::{self, near_urls};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -56,6 +56,18 @@ impl HttpError {
     /// The store does not have this URL; the error names similar ones that it has.
     pub fn never_seen(snapshot: &impl Snapshot, url: &str) -> Self {
         Self::unknown_url(snapshot, url, format!("{} was never seen", shortened(url)))
+    }
+
+    /// No page was ever seen at this URL: nothing at all, or only redirects or none.
+    pub fn no_page(snapshot: &impl Snapshot, url: &str) -> Self {
+        match query::url(snapshot, url) {
+            Ok(history) if history.sightings.is_empty() => Self::never_seen(snapshot, url),
+            Ok(_) => {
+                let url = shortened(url);
+                Self::not_found(format!("no page was ever seen at {url}, only redirects or none; /v1/url shows them"))
+            }
+            Err(error) => error.into(),
+        }
     }
 
     /// Nothing is known of what this URL is about; the error names similar ones that the store has.

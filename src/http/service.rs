@@ -3,7 +3,7 @@
 use super::admission::Admission;
 use super::answer::{Answer, Caching};
 use super::auth::Access;
-use super::error::HttpError;
+use super::error::{HttpError, shortened};
 use super::etag;
 use super::overview::{Counted, OverviewCache};
 use super::request::QueryRequest;
@@ -350,6 +350,7 @@ impl<V: Snapshots> Service<V> {
         mut body: Body,
         headers: &HeaderMap,
     ) -> Result<(Bytes, Option<OwnedSemaphorePermit>), HttpError> {
+        check_encoding(headers)?;
         let limit = self.limits.body_bytes_max;
         let too_large = || {
             let message = format!("the body is larger than limits.body_bytes_max = {limit} bytes; send less");
@@ -424,6 +425,16 @@ impl<V: Snapshots> Service<V> {
         headers.insert(STALENESS_MS, self.snapshots.staleness().staleness_ms.into());
         response
     }
+}
+
+/// Checks that a body is what its content type says, and not that compressed: compressed bytes would be read as a text.
+fn check_encoding(headers: &HeaderMap) -> Result<(), HttpError> {
+    let mut encodings = headers.get_all(header::CONTENT_ENCODING).iter().map(HeaderValue::as_bytes);
+    let encoding = encodings.find(|encoding| !encoding.is_empty() && !encoding.eq_ignore_ascii_case(b"identity"));
+    let Some(encoding) = encoding else { return Ok(()) };
+    let encoding = shortened(&String::from_utf8_lossy(encoding));
+    let message = format!("the body has content-encoding {encoding}; send it without one, as it is");
+    Err(HttpError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content-encoding", message))
 }
 
 /// Limits what a browser does with any answer: the pages load their own style sheet and icon and send their own

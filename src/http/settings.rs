@@ -52,7 +52,8 @@ pub struct Settings {
     pub queue_ms_max: u64,
     /// How long an answer may take; then the request gets 504.
     pub response_ms_max: u64,
-    /// Bytes of a request's line and headers, about: how they come in packets decides, too. A larger head gets 431.
+    /// Bytes of a request's line and headers, about: how they come in packets decides, too. A larger head gets 431, a URL
+    /// of more than 65,534 bytes 414.
     pub request_head_bytes_max: usize,
     /// How long a request's head may take from its first byte; then the connection is closed.
     pub request_head_ms_max: u64,

@@ -22,7 +22,7 @@ pub(super) fn text<V: Snapshots>(
 pub(super) fn version(snapshot: &impl Snapshot, of: &str, sweep: Option<&str>) -> Result<DocumentId, HttpError> {
     match (query::named_version(snapshot, of, sweep)?, sweep) {
         (NamedDocument::Found(document), _) => Ok(document),
-        (NamedDocument::NeverSeen, _) => Err(HttpError::never_seen(snapshot, of)),
+        (NamedDocument::NeverSeen, _) | (NamedDocument::NoPage, None) => Err(HttpError::no_page(snapshot, of)),
         (NamedDocument::NoDocument, _) => Err(HttpError::not_found(format!("there is no document {}", shortened(of)))),
         (NamedDocument::OtherSweep, sweep) => {
             let (of, sweep) = (shortened(of), shortened(sweep.unwrap_or_default()));
@@ -31,11 +31,6 @@ pub(super) fn version(snapshot: &impl Snapshot, of: &str, sweep: Option<&str>) -
         (NamedDocument::NoPage, Some(sweep)) => {
             let (of, sweep) = (shortened(of), shortened(sweep));
             Err(HttpError::not_found(format!("sweep {sweep} saw no page at {of}; /v1/url shows what was seen when")))
-        }
-        (NamedDocument::NoPage, None) => {
-            let of = shortened(of);
-            let message = format!("no page was ever seen at {of}, only redirects or none; /v1/url shows them");
-            Err(HttpError::not_found(message))
         }
     }
 }

@@ -5,6 +5,7 @@ use super::body;
 use super::error::{HttpError, shortened};
 use super::request::{BEST, QueryRequest};
 use super::service::{Service, ms};
+use crate::document::ClusterId;
 use crate::ports::{Snapshot, Snapshots};
 use crate::query::{self, ClusterPage, ExportRow, LostAnswer, LostSearch, SimilarDocument, UrlSighting};
 use crate::sweep::{Observation, Sighting};
@@ -55,7 +56,12 @@ pub(super) fn cluster<V: Snapshots>(
 ) -> Result<Answer, HttpError> {
     let of = request.required("of")?;
     let list = request.list_request::<Sighting>(&service.settings, snapshot.seed(), &[of])?;
-    let page = match query::named_cluster(snapshot, of)? {
+    let id = match list.after.as_ref().and_then(|after| after.moment.seen.document()) {
+        // The URL may have a page of another cluster by now: the list goes on in the one that it began in.
+        Some(document) if query::has_document(snapshot, document)? => Some(ClusterId(document.0)),
+        _ => query::named_cluster(snapshot, of)?,
+    };
+    let page = match id {
         Some(id) => query::cluster_page(snapshot, id, list.after.as_ref(), list.limit)?,
         None => None,
     };

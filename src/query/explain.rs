@@ -105,6 +105,15 @@ pub enum NamedDocument {
     OtherSweep,
 }
 
+/// Whether the store has the document of a number. One that was forgotten has no sightings.
+///
+/// # Errors
+/// [`StoreError`]
+pub fn has_document(snapshot: &impl Snapshot, document: DocumentId) -> Result<bool, StoreError> {
+    let is_numbered = (1..=snapshot.n_documents()).contains(&document.0);
+    Ok(is_numbered && !snapshot.sightings_of_document_after(document, None, 1)?.is_empty())
+}
+
 /// The document that a text names: by its number, or by a URL, whose newest page counts.
 ///
 /// # Errors
@@ -112,9 +121,7 @@ pub enum NamedDocument {
 pub fn named_document(snapshot: &impl Snapshot, name: &str) -> Result<NamedDocument, StoreError> {
     if let Ok(number) = name.parse() {
         let document = DocumentId(number);
-        // One that was forgotten has no sightings.
-        let is_there = (1..=snapshot.n_documents()).contains(&number)
-            && !snapshot.sightings_of_document_after(document, None, 1)?.is_empty();
+        let is_there = has_document(snapshot, document)?;
         return Ok(if is_there { NamedDocument::Found(document) } else { NamedDocument::NoDocument });
     }
     let sightings = url_history(snapshot, name)?.sightings;

@@ -36,7 +36,7 @@ pub use compared_texts::{ComparedTexts, PassageRow, TextOrigin};
 pub use content::{BlockRow, ContentExplanation, explain_content};
 pub use differences::{Piece, differences};
 pub use explain::{
-    ChainLink, Connection, ExplainedPage, Explanation, LinkKind, NamedDocument, explain, named_document,
+    ChainLink, Connection, ExplainedPage, Explanation, LinkKind, NamedDocument, explain, has_document, named_document,
 };
 pub use group::{Group, group};
 pub use lost::{FormerPlace, FoundPlace, LostAnswer, LostSearch, lost, lost_many};
@@ -54,7 +54,7 @@ pub use related_clusters::{
     has_related_clusters, related_cluster,
 };
 pub use report::{PlaceRow, Report, ReportQuestion, StandingCluster, report};
-pub use reuse::{HostReuse, ReusedPage, reuse_of_content, reuse_of_url};
+pub use reuse::{HostReuse, ReusedPage, reuse_of_content, reuse_of_document};
 pub use similar::{Comparison, SimilarDocument, compare_sketches, document_at, nothing_to_compare, similar};
 pub use sweeps::{Sweep, sweeps};
 pub use text::{MissingText, TextAnswer, named_version, sought_page, text, text_of_page};

@@ -29,8 +29,8 @@ pub struct MoveRow {
     pub to_last_seen: Option<FetchTime>,
     /// Of the last copy and the document there, in hundredths.
     pub resemblance: Option<f64>,
-    /// How the place is known.
-    pub evidence: Option<Evidence>,
+    /// How the place is known: the kind of [`Evidence`], without what is between.
+    pub evidence: Option<&'static str>,
     /// What orders the places, 0 to 1, in hundredths.
     pub score: Option<f64>,
 }
@@ -72,7 +72,7 @@ impl MoveRow {
             to_last_seen: place.as_ref().and_then(|place| place.last_seen),
             resemblance: place.as_ref().and_then(|place| place.resemblance),
             score: place.as_ref().map(|place| place.score),
-            evidence: place.as_ref().map(|place| place.evidence.clone()),
+            evidence: place.as_ref().map(|place| place.evidence.as_str()),
             to: place.map(|place| place.url),
         })
     }

@@ -2,7 +2,7 @@
 
 use super::similar::{Comparison, ShingleQuery};
 use crate::document::{DocumentId, Fingerprint, host_of};
-use crate::ports::{Snapshot, StoreError};
+use crate::ports::{Snapshot, StoreError, StoredDocument};
 use crate::sketch::SketchedContent;
 use crate::sweep::{Observation, UrlState};
 use serde::Serialize;
@@ -57,25 +57,25 @@ pub fn reuse_of_content(
     reuse(snapshot, &query, threshold)
 }
 
-/// The URLs that carry the page last seen at a URL: those of its cluster, and those found as by [`reuse_of_content`].
-/// None where no page was ever seen there.
+/// The URLs that carry the text of a document: those of its cluster, and those found as by [`reuse_of_content`].
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn reuse_of_url(snapshot: &impl Snapshot, url: &str, threshold: f64) -> Result<Option<Vec<HostReuse>>, StoreError> {
-    let copy = snapshot.states(&[snapshot.key_of(url)])?.pop().flatten().and_then(|state| state.copy);
-    let Some(copy) = copy else { return Ok(None) };
-    let Some(text) = snapshot.document(copy.document)? else { return Ok(None) };
-    let found_by = snapshot.document_shingles(copy.document)?;
+pub fn reuse_of_document(
+    snapshot: &impl Snapshot,
+    (document, stored): (DocumentId, &StoredDocument),
+    threshold: f64,
+) -> Result<Vec<HostReuse>, StoreError> {
+    let found_by = snapshot.document_shingles(document)?;
     let query = ShingleQuery {
-        sketch: &text.sketch,
+        sketch: &stored.sketch,
         index: &found_by.index,
         mod_shingles: &found_by.mod_shingles,
         // A document of fewer words than a shingle has an empty sketch, but equals itself.
-        equal: vec![copy.document],
-        akin: snapshot.some_members(copy.document, DOCUMENTS_MAX)?,
+        equal: vec![document],
+        akin: snapshot.some_members(document, DOCUMENTS_MAX)?,
     };
-    reuse(snapshot, &query, threshold).map(Some)
+    reuse(snapshot, &query, threshold)
 }
 
 fn reuse(snapshot: &impl Snapshot, query: &ShingleQuery<'_>, threshold: f64) -> Result<Vec<HostReuse>, StoreError> {

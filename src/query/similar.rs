@@ -110,11 +110,11 @@ impl Comparison {
 ///
 /// # Errors
 /// [`StoreError`]
-pub fn document_at(snapshot: &impl Snapshot, url: &str) -> Result<Option<StoredDocument>, StoreError> {
+pub fn document_at(snapshot: &impl Snapshot, url: &str) -> Result<Option<(DocumentId, StoredDocument)>, StoreError> {
     let last = snapshot.sightings_of_url(url)?.into_iter().rev().find_map(|sighting| sighting.moment.seen.document());
     match last {
         None => Ok(None),
-        Some(document) => snapshot.document(document),
+        Some(document) => Ok(snapshot.document(document)?.map(|stored| (document, stored))),
     }
 }
 

@@ -99,6 +99,20 @@ pub enum Evidence {
     },
 }
 
+impl Evidence {
+    /// The word for its kind in JSON.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Evidence::Itself => "itself",
+            Evidence::Same => "same",
+            Evidence::Direct => "direct",
+            Evidence::Chain { .. } => "chain",
+            Evidence::Cluster => "cluster",
+            Evidence::Redirect { .. } => "redirect",
+        }
+    }
+}
+
 /// How similar the paths of two URLs are, 0 to 1: the mean of the similarity of the whole paths and of their last
 /// segments. Each is Dice's coefficient over pairs of neighbouring characters, so that a renamed folder or a prefix
 /// costs little and a common ending counts.

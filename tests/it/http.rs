@@ -4,6 +4,7 @@ use crate::harness::server::{Response, Server, ask, connect, connect_from, encod
 use crate::harness::{World, fold, page, related_sample, sweeps, text};
 use lookalike::wire::{Event, EventType};
 use serde_json::{Value, json};
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -551,6 +552,46 @@ fn pages_of_a_growing_store_hold_every_old_row_once() {
     assert!(distinct.len() > old.len(), "new rows come, too");
 }
 
+/// Lost once: the rest of a cluster, and of the pages that carry a text, where their URL got another page between two parts of
+/// the list. The later parts were of that page.
+#[test]
+fn lists_about_a_url_go_on_with_the_page_they_began_with() {
+    let world = World::new().with("http.refresh_ms", 10);
+    let words = |name: &str| (0..40).map(|n| format!("{name}{n} ")).collect::<String>();
+    let old = ["http://a/1", "http://a/2", "http://b/1", "http://b/2", "http://b/3"];
+    let others = ["http://a/3", "http://c/1", "http://d/1", "http://e/1"];
+    let of = |urls: &[&str], name: &str| -> String {
+        urls.iter().map(|url| page(url, DAY, "s", &words(name)) + "\n").collect()
+    };
+    world.run(&[world.write("pages.jsonl", of(&old, "old") + &of(&others, "other"))]);
+    let server = Server::open(&world);
+    let change = |url: &str| {
+        let name = format!("{}.jsonl", encoded(url));
+        world.run(&[world.write(&name, page(url, "2026-11-22T00:00:00Z", "t", &words("other")))]);
+        let has_changed = |answer: &Response| answer.json()["sightings"].as_array().map(Vec::len) == Some(2);
+        server.wait(&format!("/v1/url?url={url}"), has_changed);
+    };
+    let rows = all_pages(&server, "/v1/cluster?of=http://a/1&", 2, |n_pages| {
+        if n_pages == 1 {
+            change("http://a/1");
+        }
+    });
+    let mut urls: Vec<&str> = rows.iter().map(|row| row["url"].as_str().expect("a URL")).collect();
+    urls.sort_unstable();
+    assert_eq!(urls, old);
+    assert_eq!(server.get("/v1/cluster?of=http://a/1").json()["cluster"], 2, "a new list is of the new page");
+
+    let is_changed = Cell::new(false);
+    let rows = reuse(|cursor| {
+        if !cursor.is_empty() && !is_changed.replace(true) {
+            change("http://a/2");
+        }
+        server.get(&format!("/v1/reuse?url=http://a/2&limit=2{cursor}"))
+    });
+    let urls: Vec<Value> = rows.iter().map(|[_, url, _]| parsed(url)).collect();
+    assert_eq!(urls, old);
+}
+
 /// Answers follow a store that another process writes.
 #[test]
 fn it_follows_a_store_that_is_written_to() {
@@ -725,10 +766,41 @@ fn wrong_requests_get_their_errors() {
     assert_eq!(server.get("/healthz").body, "ok\n");
 }
 
+/// Wrong once: the answer to a compressed body, a 200. It was about the compressed bytes, read as a text.
+#[test]
+fn a_compressed_body_is_refused() {
+    let world = World::new();
+    let body = "one two ".repeat(20);
+    world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", &body))]);
+    let server = Server::open(&world);
+    let document = server.get("/v1/openapi.json").json();
+    let send = |path: &str, encoding: &str| {
+        let headers = [("content-type", "text/plain"), ("content-encoding", encoding)];
+        ask(server.address, "POST", path, &headers, body.as_bytes())
+    };
+    for path in ["/v1/similar", "/v1/reuse", "/v1/related", "/v1/lost", "/v1/group"] {
+        let answer = send(path, "gzip");
+        let message = "the body has content-encoding gzip; send it without one, as it is";
+        assert_eq!(answer.status, 415, "{path}");
+        assert_eq!(answer.json(), json!({"error": "content-encoding", "message": message}), "{path}");
+    }
+    for path in ["/reuse", "/compare", "/content"] {
+        let answer = send(path, "br, gzip");
+        assert!(answer.status == 415 && answer.body.contains("content-encoding br, gzip"), "{path}: {}", answer.body);
+    }
+    for (path, methods) in document["paths"].as_object().expect("paths") {
+        let has_body = methods["post"]["requestBody"].is_object();
+        assert_eq!(methods["post"]["responses"]["415"].is_object(), has_body, "{path} is described");
+    }
+    for encoding in ["identity", "Identity", ""] {
+        assert_eq!(send("/v1/similar", encoding).status, 200, "{encoding:?}");
+    }
+}
+
 /// Bytes that are no HTTP, or too many of them, get a 4xx or a closed connection.
 #[test]
 fn absurd_requests_get_a_4xx() {
-    let world = World::new();
+    let world = World::new().with("http.request_head_bytes_max", 200_000);
     world.run(&[world.write("a.jsonl", page("http://a/", DAY, "s", "one"))]);
     let server = Server::open(&world);
     let many_headers: String = (0..2000).map(|n| format!("x-{n}: y\r\n")).collect();
@@ -758,6 +830,12 @@ fn absurd_requests_get_a_4xx() {
         let answer = try_response(stream);
         assert!(answer.as_ref().is_none_or(|answer| (400..500).contains(&answer.status)), "{what}: {answer:?}");
         assert_eq!(server.get("/healthz").status, 200, "after {what}");
+    }
+    // Wrong once, in the documents: it was said to be 431, with a text.
+    for (n_bytes, status) in [(65_534, 404), (65_535, 414)] {
+        let path = "/v1/url?url=";
+        let answer = server.get(&format!("{path}{}", "x".repeat(n_bytes - path.len())));
+        assert_eq!((answer.status, answer.body.is_empty()), (status, status == 414), "{n_bytes} bytes");
     }
 }
 
@@ -1029,6 +1107,36 @@ fn a_near_miss_names_the_urls_that_are_there() {
         }
     }
     assert_eq!(server.get("/v1/url?url=http://d.example/").json()["near_urls"], Value::Null);
+}
+
+/// Wrong once: "was never seen", about a URL at which only redirects were seen, or nothing.
+#[test]
+fn urls_without_a_page_are_not_called_unseen() {
+    let world = World::new();
+    let (leads, gone) = ("http://a/leads", "http://a/gone");
+    let pages = [
+        json!({"url": leads, "fetched_at": DAY, "redirect_to": "http://a/"}).to_string(),
+        json!({"url": gone, "fetched_at": DAY, "body": null}).to_string(),
+        page("http://a/", DAY, "s", &"one two ".repeat(20)),
+    ];
+    world.run(&[world.write("a.jsonl", pages.join("\n"))]);
+    let server = Server::open(&world);
+    for url in [leads, gone] {
+        let expected = format!("no page was ever seen at {url}, only redirects or none; ");
+        for path in ["/v1/text?of=", "/v1/compare?b=1&a=", "/v1/reuse?url="] {
+            let answer = server.get(&format!("{path}{url}"));
+            let message = format!("{expected}/v1/url shows them");
+            assert_eq!((answer.status, answer.json()["message"].as_str()), (404, Some(&*message)), "{path}{url}");
+        }
+        let page = server.get(&format!("/reuse?url={url}"));
+        assert!(page.status == 404 && page.body.contains(&expected), "{url}: {}", page.body);
+        for question in ["query text", "query reuse", "query compare http://a/"] {
+            let output = world.command(question).arg(url).output().expect("starts");
+            assert_eq!(output.status.code(), Some(4), "{question} {url}");
+            let said = text(&output.stderr);
+            assert!(said.contains(&format!("{expected}`query url` shows them")), "{question} {url}: {said}");
+        }
+    }
 }
 
 /// Lost once: the truth about empty pages. A page without words was 100 % like every other such page, and 0 %

@@ -174,6 +174,58 @@ fn the_blocks_of_a_page_are_shown() {
     );
 }
 
+/// Wrong once: "what counts" of a URL that is a number. It led to the document of that number, which is another page; and to
+/// a 404 where no page was ever seen.
+#[test]
+fn what_counts_of_a_number_is_that_of_its_page() {
+    let world = World::new();
+    let day = "2026-01-01T00:00:00Z";
+    let gone = json!({"url": "http://gone/", "fetched_at": day, "body": null}).to_string();
+    let pages = [page("http://a/", day, "", &text_of(1, 40)), page("1", day, "", &text_of(2, 40)), gone];
+    world.run(&[world.write("pages.jsonl", pages.join("\n"))]);
+    let server = Server::open(&world);
+    for (url, link) in [("1", "/content?of=2"), ("http://a/", "/content?of=http%3A%2F%2Fa%2F")] {
+        let shown = server.get(&format!("/?url={}", encoded(url))).body;
+        assert!(shown.contains(&format!("<a href=\"{link}\">what counts</a>")), "{url}: {shown}");
+    }
+    let never = server.get("/?url=http://gone/");
+    assert!(never.status == 200 && !never.body.contains("what counts"), "{}", never.body);
+}
+
+/// Empty once: the clusters of a sweep whose name ends with a blank, as the page itself offers it.
+#[test]
+fn a_sweep_is_chosen_by_its_whole_name() {
+    let world = World::new();
+    let of =
+        |n: u32, sweep: &str| page(&format!("http://a/{n}"), "2026-01-01T00:00:00Z", sweep, &text_of(1, 40)) + "\n";
+    world.run(&[world.write("pages.jsonl", of(1, " s ") + &of(2, " s ") + &of(3, "s"))]);
+    let server = Server::open(&world);
+    let form = server.wait("/clusters", |answer| answer.body.contains("identical</span>")).body;
+    assert!(form.contains("<option value=\" s \">"), "{form}");
+    let header = "cluster,pages,texts,hosts,left,url";
+    for (question, n_pages) in [("sweep=%20s%20", 2), ("sweep=s&size=1", 1), ("host=%20a%20", 3)] {
+        let csv = server.get(&format!("/clusters?format=csv&{question}")).body;
+        assert_eq!(csv, format!("{header}\n1,{n_pages},1,1,0,http://a/1\n"), "{question}");
+    }
+}
+
+/// Wrong once: "Why?" beside a place known by a redirect. It led to "They are not in one cluster": a redirect needs no links
+/// between two pages.
+#[test]
+fn a_redirect_is_not_explained_by_links() {
+    let world = World::new();
+    let leads = json!({"url": "http://a/old", "fetched_at": "2026-01-02T00:00:00Z", "redirect_to": "/new"});
+    let pages = [
+        page("http://a/old", "2026-01-01T00:00:00Z", "", &text_of(1, 40)),
+        leads.to_string(),
+        page("http://a/new", "2026-01-02T00:00:00Z", "", &text_of(2, 40)),
+    ];
+    world.run(&[world.write("pages.jsonl", pages.join("\n"))]);
+    let shown = Server::open(&world).get("/?url=http://a/old").body;
+    let place = shown.split("<li>").nth(1).and_then(|rest| rest.split("</li>").next()).expect("a place");
+    assert!(place.contains("by a redirect") && place.contains("What changed?") && !place.contains("Why?"), "{place}");
+}
+
 /// Two texts, one pasted as HTML and one a file: marks show what they share, and link one to the other.
 #[test]
 fn shared_passages_are_marked() {
@@ -215,6 +267,10 @@ fn related_pages_are_shown_with_their_reason() {
     assert_eq!(linked.status, 200);
     assert!(linked.body.contains("never seen, but other pages link to it") && linked.body.contains("found related"));
     assert_eq!(server.get("/?url=http://site/never").status, 404);
+    // Once a page, for programs, too.
+    let table = server.get("/?format=csv&url=http://site/focaccia").body;
+    assert_eq!(table, "url,fetched_at,sweep,seen,document,cluster,redirects_to\n");
+    assert_eq!(server.get("/?format=json&url=http://site/focaccia").body, "[]");
     let (_world, other) = sample();
     assert!(!other.get(&format!("/?url={}", encoded(MOVED))).body.contains("related"), "nothing is kept for them");
 
@@ -354,6 +410,71 @@ fn tables_without_rows_have_their_header() {
     }
 }
 
+/// Lost once: the whole table, a 500, where a page had moved through other documents or URLs: what is between had fields of
+/// its own. The rows are those of `export moves`.
+#[test]
+fn moves_are_a_table_for_programs() {
+    let world = World::new().with("cluster.threshold", 0.3);
+    let day = |n: u32| format!("2026-11-{n:02}T00:00:00Z");
+    let (a, b) = (text_of(1, 90), text_of(2, 100));
+    let leads = |from: &str, to: &str| json!({"url": from, "fetched_at": day(4), "redirect_to": to}).to_string();
+    let gone = |url: &str, n: u32| json!({"url": url, "fetched_at": day(n), "body": null}).to_string();
+    let pages = [
+        page("http://a/", &day(1), "1", &a),
+        page("http://ab/", &day(1), "1", &format!("{a} {b}")),
+        page("http://b/", &day(5), "5", &b),
+        gone("http://a/", 2),
+        gone("http://ab/", 3),
+        page("http://old/", &day(1), "1", &text_of(3, 40)),
+        leads("http://old/", "http://between/"),
+        leads("http://between/", "http://new/"),
+        page("http://new/", &day(5), "5", &text_of(4, 40)),
+    ];
+    world.run(&[world.write("pages.jsonl", pages.join("\n"))]);
+    let server = Server::open(&world);
+    let sorted = |mut rows: Vec<String>| {
+        rows.sort();
+        rows
+    };
+    let csv = server.wait("/?format=csv", |answer| answer.status == 200).body;
+    let lines = |csv: &str| sorted(csv.lines().map(String::from).collect());
+    assert_eq!(lines(&csv), lines(&world.ask("export moves", &[])));
+    let json = server.get("/?format=json").json();
+    let rows = json.as_array().expect("rows");
+    let exported = world.ask("export moves --json", &[]);
+    let exported = exported.lines().map(|line| serde_json::from_str::<Value>(line).expect(line).to_string());
+    assert_eq!(sorted(rows.iter().map(Value::to_string).collect()), sorted(exported.collect()));
+    let known_by = |url: &str| rows.iter().find(|row| row["url"] == url).map(|row| &row["evidence"]);
+    assert_eq!(known_by("http://a/"), Some(&json!("chain")));
+    assert_eq!(known_by("http://old/"), Some(&json!("redirect")));
+}
+
+/// Wrong once: `/clusters` without a host, where some URLs have none. It had the clusters of these alone, and `/` a link
+/// without a name to nowhere. Lost once: that `/reuse` showed only 50 of them.
+#[test]
+fn urls_without_a_host_hide_no_others() {
+    let world = World::new();
+    let of = |url: String, text: &str| page(&url, "2026-01-01T00:00:00Z", "", text) + "\n";
+    let pages: String = (1..4).map(|n| of(format!("http://a/{n}"), &text_of(1, 40))).collect();
+    let ids: String = (10..61).map(|n| of(format!("id-{n}"), &text_of(2, 40))).collect();
+    world.run(&[world.write("pages.jsonl", pages + &ids)]);
+    let server = Server::open(&world);
+    let header = "cluster,pages,texts,hosts,left,url";
+    let all = format!("{header}\n2,51,1,1,0,id-10\n1,3,1,1,0,http://a/1\n");
+    let csv = server.wait("/clusters?format=csv", |answer| answer.status == 200);
+    assert_eq!(csv.body, all);
+    assert_eq!(server.get("/clusters?format=csv&host=&sweep=").body, all, "as the form sends it");
+    assert_eq!(server.get("/clusters?format=csv&host=a").body, format!("{header}\n1,3,1,1,0,http://a/1\n"));
+    let form = server.get("/clusters").body;
+    assert!(form.contains("<option value=\"a\">") && !form.contains("<option value=\"\">"), "{form}");
+    let home = server.get("/").body;
+    assert!(home.contains("URLs without a host</th><td class=\"number\">51</td><td></td></tr>"), "{home}");
+    assert!(!home.contains("href=\"/?url=\""), "{home}");
+    let copies = server.get("/reuse?url=id-10").body;
+    let note = "URLs without a host</th><td colspan=\"3\" class=\"note\">51&nbsp;pages, 50 shown</td>";
+    assert!(copies.contains(note), "{copies}");
+}
+
 /// What is shown is there for programs, too: a cluster over the sweeps, and the URLs that a search finds.
 #[test]
 fn timelines_and_searches_are_tables_for_programs() {
@@ -368,7 +489,15 @@ fn timelines_and_searches_are_tables_for_programs() {
     assert_eq!(json.as_array().map(Vec::len), Some(lines.len() - 1));
     let found = server.get("/?format=json&url=npm-cache").json();
     assert!(found.as_array().expect("rows").iter().any(|row| row["url"] == KEPT && row["seen"] == "page"), "{found}");
-    assert_eq!(server.get("/?format=xml&url=npm-cache").status, 400);
+    // Once a page, with 200, whatever format was asked for.
+    let text = encoded(&text_of(1, 10));
+    assert_eq!(server.get(&format!("/?url={text}")).status, 200);
+    for format in ["csv", "json"] {
+        assert_eq!(server.get(&format!("/?format={format}&url={text}")).status, 400, "{format}");
+    }
+    for wanted in ["npm-cache", "", &encoded(MOVED), &text] {
+        assert_eq!(server.get(&format!("/?format=xml&url={wanted}")).status, 400, "{wanted}");
+    }
 }
 
 /// Inside `run` the first page says how fast pages come in, and which clusters became one last.

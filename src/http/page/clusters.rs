@@ -94,12 +94,15 @@ impl<'r> Filter<'r> {
         let size = given("size").map_or(Ok(size_min), str::parse).map_err(|_| wrong("size must be a number"))?;
         let sort = given("sort").unwrap_or("pages");
         let sort = named(&Sort::ALL, sort).ok_or_else(|| wrong("sort must be pages, texts, hosts or left"))?;
-        Ok(Filter { host: given("host").unwrap_or(""), sweep: given("sweep").unwrap_or(""), size, kind, sort })
+        // The name of a sweep may begin or end with a blank; that of a host has none.
+        let (host, sweep) = (given("host").unwrap_or(""), request.given("sweep").unwrap_or(""));
+        Ok(Filter { host, sweep, size, kind, sort })
     }
 
     /// The clusters that match, each with its pages that count, the largest first.
     fn rows<'o>(&self, overview: &'o Overview) -> Vec<Row<'o>> {
-        let host = overview.hosts.iter().position(|row| row.name == self.host);
+        // An empty name is no filter, also where URLs without a host make a row of that name.
+        let host = overview.hosts.iter().position(|row| !self.host.is_empty() && row.name == self.host);
         let sweep = overview.sweeps.iter().position(|name| name == self.sweep);
         if (host.is_none() && !self.host.is_empty()) || (sweep.is_none() && !self.sweep.is_empty()) {
             return Vec::new();
@@ -241,7 +244,7 @@ fn form(html: &mut Html, filter: &Filter<'_>, overview: &Overview) {
     html.raw("<input type=\"text\" id=\"host\" name=\"host\" list=\"hosts\" autocomplete=\"off\" ");
     html.raw("autocapitalize=\"none\" spellcheck=\"false\" placeholder=\"any\" value=\"").text(filter.host);
     html.raw("\"><datalist id=\"hosts\">");
-    for row in largest_hosts(overview, HOSTS_MAX) {
+    for row in largest_hosts(overview, HOSTS_MAX).iter().filter(|row| !row.name.is_empty()) {
         html.raw("<option value=\"").text(&row.name).raw("\"></option>");
     }
     html.raw(

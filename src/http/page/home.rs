@@ -17,18 +17,22 @@ pub(in super::super) fn home<V: Snapshots>(
     snapshot: &V::Snapshot,
     request: &QueryRequest,
 ) -> Result<Answer, HttpError> {
-    let wanted = request.given("url").unwrap_or("").trim();
+    let (wanted, format) = (request.given("url").unwrap_or("").trim(), Format::from_request(request)?);
     if wanted.is_empty() {
-        return match Format::from_request(request)? {
+        return match format {
             Some(format) => moves_sheet(service, format),
             None => overview_page(service, snapshot),
         };
     }
-    if let Some(page) = url_page(service, snapshot, request, wanted)? {
+    if let Some(page) = url_page(service, snapshot, request, wanted, format)? {
         return Ok(page);
     }
     if wanted.split_whitespace().count() >= snapshot.rule().sketch.w {
+        if format.is_some() {
+            let message = "the pages that hold a text are no table here; POST /v1/reuse gives them as JSON";
+            return Err(HttpError::bad_request("bad-parameter", message));
+        }
         return pages_with_text(service, snapshot, wanted.into());
     }
-    search_page(service, snapshot, request, wanted)
+    search_page(service, snapshot, request, wanted, format)
 }

@@ -325,6 +325,11 @@ fn hosts(html: &mut Html, overview: &Overview) {
     html.raw("<th scope=\"col\" class=\"number\">Pages</th><th scope=\"col\"><span class=\"hidden-label\">Clusters</span></th>");
     html.raw("</tr></thead><tbody>");
     for row in largest_hosts(overview, HOSTS_MAX) {
+        if row.name.is_empty() {
+            html.raw("<tr><th scope=\"row\" class=\"note\">URLs without a host</th><td class=\"number\">");
+            html.number(row.n_pages).raw("</td><td></td></tr>");
+            continue;
+        }
         html.raw("<tr><th scope=\"row\"><a href=\"/?url=").query(&row.name).raw("\">").url(&row.name);
         html.raw("</a></th><td class=\"number\">").number(row.n_pages).raw("</td><td><a href=\"/clusters?host=");
         html.query(&row.name)

@@ -30,8 +30,9 @@ pub(in super::super) fn reuse_of_url<V: Snapshots>(
     let mut html = Html::default();
     html.raw("<h1>").raw(TITLE).raw("</h1>");
     if !url.is_empty() {
-        let hosts = query::reuse_of_url(snapshot, url, THRESHOLD)?;
-        let hosts = hosts.ok_or_else(|| HttpError::never_seen(snapshot, url))?;
+        let last = query::document_at(snapshot, url)?;
+        let (document, stored) = last.ok_or_else(|| HttpError::no_page(snapshot, url))?;
+        let hosts = query::reuse_of_document(snapshot, (document, &stored), THRESHOLD)?;
         html.raw("<p>The text last seen at ")
             .link(url)
             .raw(". <a href=\"/v1/reuse?url=")
@@ -94,19 +95,19 @@ fn found(html: &mut Html, hosts: &[HostReuse]) {
         "<th scope=\"col\">Holds of the text</th><th scope=\"col\">Resemblance</th><th scope=\"col\">Seen last</th>",
     );
     html.raw("</tr></thead>");
-    for HostReuse { pages, .. } in hosts.iter().take(HOSTS_MAX) {
+    for HostReuse { host, pages } in hosts.iter().take(HOSTS_MAX) {
         let site = pages.first().map_or("", |page| site_and_path(&page.url).0);
-        html.raw("<tbody>");
-        if !site.is_empty() {
-            html.raw("<tr class=\"site\"><th scope=\"rowgroup\">")
-                .url(site)
-                .raw("</th><td colspan=\"3\" class=\"note\">");
-            html.count(pages.len() as u64, "page", "pages");
-            if pages.len() > PAGES_MAX {
-                html.raw(", ").text(PAGES_MAX).raw(" shown");
-            }
-            html.raw("</td></tr>");
+        html.raw("<tbody><tr class=\"site\"><th scope=\"rowgroup\">");
+        match (site, host.as_str()) {
+            ("", "") => html.raw("URLs without a host"),
+            ("", host) => html.url(host),
+            (site, _) => html.url(site),
+        };
+        html.raw("</th><td colspan=\"3\" class=\"note\">").count(pages.len() as u64, "page", "pages");
+        if pages.len() > PAGES_MAX {
+            html.raw(", ").text(PAGES_MAX).raw(" shown");
         }
+        html.raw("</td></tr>");
         pages.iter().take(PAGES_MAX).for_each(|page| row(html, site, page));
         html.raw("</tbody>");
     }

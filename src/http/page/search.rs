@@ -13,7 +13,7 @@ use crate::query::{self, SearchPosition, UrlMatch, UrlMatches};
 use crate::sweep::Seen;
 use axum::http::StatusCode;
 
-/// The URLs that hold each word of a text.
+/// The URLs that hold each word of a text, as a page or a table.
 ///
 /// # Errors
 /// [`HttpError`]
@@ -22,10 +22,11 @@ pub(super) fn search_page<V: Snapshots>(
     snapshot: &V::Snapshot,
     request: &QueryRequest,
     text: &str,
+    format: Option<Format>,
 ) -> Result<Answer, HttpError> {
     let list = request.list_request::<SearchPosition>(&service.settings, snapshot.seed(), &[text])?;
     let found = query::find_urls(snapshot, text, list.after.as_ref(), list.limit)?;
-    if let Some(format) = Format::from_request(request)? {
+    if let Some(format) = format {
         return sheet(&rows(snapshot, found)?, format);
     }
     let mut html = Html::default();

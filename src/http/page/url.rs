@@ -26,7 +26,7 @@ const SIGHTINGS_MAX: usize = 4_000;
 const FOUND_MAX: usize = 10;
 const VERSIONS_MAX: usize = 40;
 
-/// The page of a URL; none where the store knows nothing about it.
+/// The page of a URL, or its table; none where the store knows nothing about it.
 ///
 /// # Errors
 /// [`HttpError`]
@@ -35,31 +35,41 @@ pub(super) fn url_page<V: Snapshots>(
     snapshot: &V::Snapshot,
     request: &QueryRequest,
     url: &str,
+    format: Option<Format>,
 ) -> Result<Option<Answer>, HttpError> {
     let (history, related) = (query::url(snapshot, url)?, RelatedPages::of_url(snapshot, url)?);
+    if history.sightings.is_empty() && !related.is_known() {
+        return Ok(None);
+    }
+    let copy = history.sightings.iter().rev().find(|sighting| sighting.moment.seen.document().is_some());
+    let document = copy.and_then(|copy| copy.moment.seen.document());
+    if let Some(format) = format {
+        return over_time(snapshot, url, document, format).map(Some);
+    }
     let mut html = Html::default();
     html.raw("<h1>").url(url).raw("</h1>");
     if history.sightings.is_empty() {
-        if !related.is_known() {
-            return Ok(None);
-        }
         html.raw("<p>This URL was never seen, but other pages link to it.</p>");
         related.show(&mut html);
         return Ok(Some(page(service, snapshot, StatusCode::OK, url, url, html)));
     }
-    let copy = history.sightings.iter().rev().find(|sighting| sighting.moment.seen.document().is_some());
-    if let Some(format) = Format::from_request(request)? {
-        return over_time(snapshot, url, copy.and_then(|copy| copy.moment.seen.document()), format).map(Some);
-    }
     let archive_url = service.settings.archive_url.as_str();
     html.raw("<p class=\"links\">");
     outside_links(&mut html, archive_url, url, copy.map(|copy| copy.moment.fetched_at));
-    html.raw(" <a href=\"/content?of=").query(url).raw("\">what counts</a>");
+    if let Some(document) = document {
+        html.raw(" <a href=\"/content?of=");
+        // There a number names a document, also where it is a URL.
+        match url.parse::<u32>() {
+            Ok(_) => html.text(document),
+            Err(_) => html.query(url),
+        };
+        html.raw("\">what counts</a>");
+    }
     html.raw(" <a href=\"/v1/url?url=").query(url).raw("\">JSON</a></p>");
     let search = LostSearch { ranking: service.ranking.clone(), limit: FOUND_MAX + 1 };
     let (lost, sweeps) = (query::lost(snapshot, url, &search)?, query::sweeps(snapshot)?);
     now(&mut html, &history, &lost, &sweeps);
-    if let Some(document) = copy.and_then(|copy| copy.moment.seen.document()) {
+    if let Some(document) = document {
         let cluster = query::cluster_glance(snapshot, document, DOCUMENTS_MAX, SIGHTINGS_MAX)?;
         let versions = Versions::new(&cluster);
         html.raw("<section aria-labelledby=\"over-time\"><h2 id=\"over-time\">Over the sweeps</h2>");
@@ -171,7 +181,11 @@ fn places_now(html: &mut Html, lost: &LostAnswer, places: &[&FoundPlace]) {
         }
         html.text(evidence(found)).raw("</span>");
         if let Some((copy, there)) = copy.zip(found.document).filter(|(copy, there)| copy != there) {
-            html.raw(" <a class=\"more\" href=\"/explain?a=").text(copy).raw("&amp;b=").text(there).raw("\">Why?</a>");
+            // A redirect needs no links between the two pages, which may be in two clusters.
+            if !matches!(found.evidence, Evidence::Redirect { .. }) {
+                html.raw(" <a class=\"more\" href=\"/explain?a=").text(copy).raw("&amp;b=").text(there);
+                html.raw("\">Why?</a>");
+            }
             html.raw(" <a class=\"more\" href=\"/compare?a=").text(copy).raw("&amp;b=").text(there);
             html.raw("\">What changed?</a>");
         }
