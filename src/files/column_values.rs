@@ -8,7 +8,7 @@ use super::read_error::ReadError;
 use super::record_reader::Advance;
 use super::source::{FileSource, OpenRecords, ReadSettings, open_again};
 use crate::document::FetchTime;
-use crate::wire::{Record, time_of_digits, value_at};
+use crate::wire::{Record, read_value_at, time_of_digits};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, TimestampMicrosecondType};
 use arrow_array::{Array, RecordBatch};
@@ -89,9 +89,7 @@ impl ColumnReader {
             }
             n += 1;
             let value = match records.decode() {
-                Record::Json(json) => serde_json::from_slice(&json)
-                    .ok()
-                    .and_then(|json: Value| value_at(&json, &self.column).and_then(value_of)),
+                Record::Json(json) => read_value_at(&json, &self.column).as_ref().and_then(value_of),
                 _ => None,
             };
             if !each(value) {

@@ -190,7 +190,8 @@ fn score(page: &Page) -> Option<f64> {
     (n < 20).then(|| f64::from(n) / 4.0 - 2.0)
 }
 
-/// Lost if this fails: the page that its owner holds for the best of a cluster.
+/// Lost if this fails: the page that its owner holds for the best of a cluster. Lost once: the value of a page that was
+/// repaired, or has a field beside it that cannot be read as a value.
 #[test]
 fn the_page_with_the_highest_value_in_a_column_stays() {
     let (world, pages) = (World::new(), sample());
@@ -204,6 +205,7 @@ fn the_page_with_the_highest_value_in_a_column_stays() {
     }
     let expected: BTreeSet<&str> = best.values().map(|page| page.key.as_str()).collect();
     assert!(best.values().filter(|page| page.n_words > 0 && score(page).is_some()).count() > 100);
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
     let mut lines = String::new();
     let mut csv = csv::Writer::from_writer(Vec::new());
     csv.write_record(["url", "fetched_at", "sweep", "content_type", "body", "Score"]).expect("memory");
@@ -215,7 +217,8 @@ fn the_page_with_the_highest_value_in_a_column_stays() {
             Some(score) => serde_json::json!({"score": score.to_string()}),
             None => serde_json::json!({"score": "unknown"}),
         };
-        lines += &format!("{json}\n");
+        let odd = ["0", r#""\ud83d""#, "1e400", deep.as_str()][number % 4];
+        lines += &format!("{json}\n").replacen(r#""meta":{"#, &format!(r#""meta":{{"odd":{odd},"#), 1);
         let field = |name: &str| page.json[name].as_str().unwrap_or_default().to_string();
         let text = score(page).map_or(String::new(), |score| score.to_string());
         let fields = ["url", "fetched_at", "sweep", "content_type", "body"].map(field);
