@@ -5,7 +5,7 @@ use super::http_status::StatusMeaning;
 use super::limits::Limits;
 use super::page_parts::assemble_page;
 use super::part::Part;
-use super::place::path_of;
+use super::place::place_names;
 use super::preset::Preset;
 use super::rejection::{Reason, Rejection};
 use crate::document::{Body, Content, FetchTime, InvalidTime, MediaType, Page};
@@ -288,17 +288,17 @@ impl<'de> Visitor<'de> for Selection<'_> {
 
 /// The name of the field or column that a place begins with, or is.
 fn first_token(place: &str) -> String {
-    path_of(place).swap_remove(0)
+    place_names(place).swap_remove(0)
 }
 
 /// Whether a place means the column of this name: a table has no deeper levels.
 fn is_column(place: &str, column: &str) -> bool {
-    matches!(path_of(place).as_slice(), [name] if name.eq_ignore_ascii_case(column))
+    matches!(place_names(place).as_slice(), [name] if name.eq_ignore_ascii_case(column))
 }
 
 /// The value at a place of a record. A name that differs only in case matches if no other does.
 fn value_at<'a>(value: &'a Value, place: &str) -> Option<&'a Value> {
-    path_of(place).iter().try_fold(value, |at, token| child(at, token))
+    place_names(place).iter().try_fold(value, |at, token| child(at, token))
 }
 
 fn child<'a>(value: &'a Value, token: &str) -> Option<&'a Value> {
@@ -338,6 +338,11 @@ const DAYS: std::ops::Range<f64> = 1e7..1e8;
 /// The time that a number of 14 digits writes, such as 20261121080000; none for other numbers.
 pub fn time_of_digits(number: f64) -> Option<Result<FetchTime, InvalidTime>> {
     DATES.contains(&number).then(|| format!("{number}").parse())
+}
+
+/// The time that a text means in a record of any map; none where it is no time.
+pub fn time_of_text(text: &str) -> Option<FetchTime> {
+    time_of(Some(&Value::from(text)), &Fallback::default()).ok()
 }
 
 fn time_of(value: Option<&Value>, fallback: &Fallback) -> Result<FetchTime, Rejection> {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::fmt;
 
 /// The names through which a place leads, the outermost first.
-pub fn path_of(place: &str) -> Vec<String> {
+pub fn place_names(place: &str) -> Vec<String> {
     match place.strip_prefix('/') {
         Some(pointer) => pointer.split('/').map(|token| token.replace("~1", "/").replace("~0", "~")).collect(),
         None => vec![place.to_string()],
@@ -17,7 +17,7 @@ pub fn path_of(place: &str) -> Vec<String> {
 /// Reads the value at a place of a JSON object, and repairs the object if need be, as a page's reader does. A name that
 /// differs only in case matches if no other does. What stands at other places need not be readable as a value.
 pub fn read_value_at(json: &[u8], place: &str) -> Option<Value> {
-    let path = path_of(place);
+    let path = place_names(place);
     let read = |json: &[u8]| AtPath(&path).deserialize(&mut serde_json::Deserializer::from_slice(json));
     read(json).or_else(|error| repaired(json).map_or(Err(error), |json| read(&json))).ok().flatten()
 }
