@@ -258,6 +258,39 @@ fn the_page_with_the_highest_value_in_a_column_stays() {
     }
 }
 
+/// Lost once: the whole run, before its clusters where the first input is empty or lacks the column, and after them where a
+/// later table lacks it.
+#[test]
+fn inputs_without_the_column_have_no_values() {
+    let world = World::new();
+    let table = |name: &str, rank: Option<f64>| {
+        let url = format!("http://{name}/");
+        let mut columns = vec![
+            ("url", crate::parquet::strings([url.as_str()])),
+            ("date", crate::parquet::strings(["2026-01-01T00:00:00Z"])),
+            ("text", crate::parquet::strings(["one two three"])),
+        ];
+        columns.extend(rank.map(|rank| ("rank", Arc::new(Float64Array::from(vec![rank])) as ArrayRef)));
+        crate::parquet::write(&world.path(&format!("{name}.parquet")), columns, Compression::SNAPPY)
+    };
+    let inputs = [
+        world.write("empty.jsonl", ""),
+        table("a", None),
+        table("b", Some(1.0)),
+        table("c", Some(2.0)),
+        table("d", None),
+    ];
+    let list = world.path("table.csv");
+    let mut command = world.command_without_store("cluster -q --keep rank --columns url,keep --out");
+    let output = command.arg(&list).args(&inputs).output().expect("starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let rows = "url,keep\nhttp://a/,false\nhttp://b/,false\nhttp://c/,true\nhttp://d/,false\n";
+    assert_eq!(fs::read_to_string(&list).expect("a table"), rows);
+    assert_eq!(world.dedup(&inputs, "out", &["--keep", "rank"])["n_kept"], 1);
+    let without = [&inputs[..2], &inputs[4..]].concat();
+    refused(&world.dedup_command(&without, "none", &["--keep", "rank"]).output().expect("starts"), "no column rank");
+}
+
 /// The clusters that another author's program found exactly.
 fn truth(pages: &[Page]) -> Partition {
     let mut truth: HashMap<String, BTreeSet<String>> = HashMap::new();
