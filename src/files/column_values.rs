@@ -4,6 +4,7 @@ use super::copy::format_of_file;
 use super::format::FileFormat;
 use super::input_file::InputFile;
 use super::page_columns::{NestedColumn, column_at, is_there};
+use super::parquet_metadata::parquet_metadata;
 use super::read_error::ReadError;
 use super::record_reader::Advance;
 use super::source::{FileSource, OpenRecords, ReadSettings, open_again};
@@ -142,8 +143,9 @@ impl ColumnReader {
         each: &mut dyn FnMut(Option<f64>) -> bool,
     ) -> Result<(), Problem> {
         let damaged = |error: &dyn std::fmt::Display| Problem::Read(ReadError::Parquet(error.to_string()));
-        let builder = ParquetRecordBatchReaderBuilder::try_new(InputFile::open(input).map_err(ReadError::from)?)
-            .map_err(|error| damaged(&error))?;
+        let file = InputFile::open(input).map_err(ReadError::from)?;
+        let metadata = parquet_metadata(&file)?;
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
         let leaves = builder.parquet_schema().columns();
         let paths: Vec<Vec<String>> = leaves.iter().map(|leaf| leaf.path().parts().to_vec()).collect();
         let missing = || {

@@ -4,6 +4,7 @@ use super::chain::RecordHash;
 use super::input_file::InputFile;
 use super::layout::InputLayout;
 use super::page_columns::{NestedColumn, PageField, is_there, page_columns};
+use super::parquet_metadata::parquet_metadata;
 use super::read_error::ReadError;
 use super::record_reader::{Advance, RecordReader};
 use super::row_groups::RowGroups;
@@ -19,7 +20,6 @@ use arrow_cast::cast;
 use arrow_schema::{DataType, TimeUnit};
 use base64::Engine as _;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::file::reader::Length;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
@@ -89,7 +89,7 @@ impl ParquetRecords {
             return Err(ReadError::Format("a Parquet file that is compressed as a whole; decompress it"));
         }
         let n_bytes = file.len().saturating_sub(HEAD_BYTES);
-        let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(|error| damaged(&error))?;
+        let metadata = parquet_metadata(&file)?;
         let n_rows_total = metadata.metadata().file_metadata().num_rows().max(1) as u64;
         let leaves = metadata.parquet_schema().columns();
         // Values in lists and maps are several a row.
