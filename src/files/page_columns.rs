@@ -78,8 +78,8 @@ const HABITS: &[(PageField, &[&str])] = &[
 const BODIES: [PageField; 4] = [PageField::Text, PageField::Html, PageField::Body, PageField::BodyBase64];
 
 /// The columns that hold a page, by their place in `columns`, which are the paths of single values: a nested column has
-/// several parts. A place that is configured takes the place of the habits of its part, and a preset of all habits. By habit,
-/// a column at the top is preferred to a nested one. Of text and a body, the text counts, and of a body and features, the body.
+/// several parts. A configured place replaces the habits of its part, and a preset all habits. By habit, a column at the top
+/// is preferred to a nested one. Of text and a body, the text counts, and of a body and features, the body.
 ///
 /// # Errors
 /// [`ReadError::Unusable`] where a configured column is not there, or there is no content, or no URL or time and no

@@ -7,8 +7,8 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::basic::Type;
 use std::sync::Arc;
 
-/// Reads the description of a file's columns. Timestamps of 96 bits, such as Spark's, are microseconds: as nanoseconds, which
-/// they are without a schema, they would wrap after 2262.
+/// Reads the description of a file's columns. Timestamps of 96 bits, such as Spark's, are microseconds: as nanoseconds,
+/// which they are without a schema, they would wrap after 2262.
 ///
 /// # Errors
 /// [`ReadError::Parquet`] where the file is cut or damaged.
