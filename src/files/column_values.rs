@@ -4,11 +4,12 @@ use super::copy::format_of_file;
 use super::format::FileFormat;
 use super::input_file::InputFile;
 use super::page_columns::{NestedColumn, column_at, is_there};
+use super::parquet_metadata::parquet_metadata;
 use super::read_error::ReadError;
 use super::record_reader::Advance;
 use super::source::{FileSource, OpenRecords, ReadSettings, open_again};
 use crate::document::FetchTime;
-use crate::wire::{Record, time_of_digits, value_at};
+use crate::wire::{Record, read_value_at, time_of_digits};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, TimestampMicrosecondType};
 use arrow_array::{Array, RecordBatch};
@@ -30,12 +31,35 @@ pub struct ColumnReader {
 
 /// Why a column cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("{path}: {why}")]
-pub struct ColumnError {
-    /// The input.
-    path: PathBuf,
-    /// Why, and what to do.
-    why: String,
+pub enum ColumnError {
+    /// The input has no such column, so that no record has a value.
+    #[error("{path}: {why}")]
+    Missing {
+        /// The input.
+        path: PathBuf,
+        /// Which columns it has, or what to do.
+        why: String,
+    },
+    /// The input cannot be read.
+    #[error("{path}: {why}")]
+    Input {
+        /// The input.
+        path: PathBuf,
+        /// Why, and what to do.
+        why: String,
+    },
+}
+
+/// Why a column cannot be read, whatever the input.
+enum Problem {
+    Missing(String),
+    Read(ReadError),
+}
+
+impl From<ReadError> for Problem {
+    fn from(error: ReadError) -> Self {
+        Problem::Read(error)
+    }
 }
 
 impl ColumnReader {
@@ -49,15 +73,29 @@ impl ColumnReader {
     /// none.
     ///
     /// # Errors
-    /// [`ColumnError`] where an input cannot be read, or has no columns at all, such as a WARC file.
+    /// [`ColumnError`] where the input cannot be read, or has no such column; a WARC file has none at all.
     pub fn read(
         &self,
         input: &Path,
         n_records: i64,
         each: &mut dyn FnMut(Option<f64>) -> bool,
     ) -> Result<(), ColumnError> {
-        let failed = |error: ReadError| ColumnError { path: input.to_path_buf(), why: error.to_string() };
-        match format_of_file(input).map_err(failed)? {
+        self.read_file(input, n_records, each).map_err(|problem| {
+            let path = input.to_path_buf();
+            match problem {
+                Problem::Missing(why) => ColumnError::Missing { path, why },
+                Problem::Read(error) => ColumnError::Input { path, why: error.to_string() },
+            }
+        })
+    }
+
+    fn read_file(
+        &self,
+        input: &Path,
+        n_records: i64,
+        each: &mut dyn FnMut(Option<f64>) -> bool,
+    ) -> Result<(), Problem> {
+        match format_of_file(input)? {
             FileFormat::Parquet => self.read_table(input, n_records, each),
             FileFormat::Jsonl | FileFormat::JsonArray | FileFormat::Table(_) => {
                 self.read_records(input, n_records, each)
@@ -67,10 +105,9 @@ impl ColumnReader {
                     "records of this format have no column {}; give --keep longest, newest or first",
                     self.column
                 );
-                Err(ReadError::Unusable(why))
+                Err(Problem::Missing(why))
             }
         }
-        .map_err(failed)
     }
 
     fn read_records(
@@ -78,7 +115,7 @@ impl ColumnReader {
         input: &Path,
         n_records: i64,
         each: &mut dyn FnMut(Option<f64>) -> bool,
-    ) -> Result<(), ReadError> {
+    ) -> Result<(), Problem> {
         let (OpenRecords { mut records, .. }, _) = open_again(input, &self.settings)?;
         let (mut chain, mut n) = (0, 0);
         while n < n_records {
@@ -89,9 +126,7 @@ impl ColumnReader {
             }
             n += 1;
             let value = match records.decode() {
-                Record::Json(json) => serde_json::from_slice(&json)
-                    .ok()
-                    .and_then(|json: Value| value_at(&json, &self.column).and_then(value_of)),
+                Record::Json(json) => read_value_at(&json, &self.column).as_ref().and_then(value_of),
                 _ => None,
             };
             if !each(value) {
@@ -106,15 +141,16 @@ impl ColumnReader {
         input: &Path,
         n_records: i64,
         each: &mut dyn FnMut(Option<f64>) -> bool,
-    ) -> Result<(), ReadError> {
-        let damaged = |error: &dyn std::fmt::Display| ReadError::Parquet(error.to_string());
-        let builder =
-            ParquetRecordBatchReaderBuilder::try_new(InputFile::open(input)?).map_err(|error| damaged(&error))?;
+    ) -> Result<(), Problem> {
+        let damaged = |error: &dyn std::fmt::Display| Problem::Read(ReadError::Parquet(error.to_string()));
+        let file = InputFile::open(input).map_err(ReadError::from)?;
+        let metadata = parquet_metadata(&file)?;
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
         let leaves = builder.parquet_schema().columns();
         let paths: Vec<Vec<String>> = leaves.iter().map(|leaf| leaf.path().parts().to_vec()).collect();
         let missing = || {
             let there = paths.iter().map(|path| path.join(".")).collect::<Vec<_>>().join(", ");
-            ReadError::Unusable(format!("there is no column {}; the file has {there}", self.column))
+            Problem::Missing(format!("there is no column {}; the file has {there}", self.column))
         };
         let at = column_at(&paths, &self.column).filter(|at| leaves[*at].max_rep_level() == 0).ok_or_else(missing)?;
         let mask = ProjectionMask::leaves(builder.parquet_schema(), [at]);

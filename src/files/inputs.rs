@@ -285,8 +285,14 @@ const NO_PAGES: &[&str] = &[
     "ogv", "otf", "pdf", "png", "svg", "swf", "tif", "tiff", "ttf", "wasm", "wav", "webm", "webp", "woff", "woff2",
 ];
 
+/// Files of a data set that Spark or Dask wrote, beside its parts: that it is whole, and what its parts have in common.
+const OF_DATA_SETS: &[&str] = &["_SUCCESS", "_common_metadata", "_metadata"];
+
 /// Whether a file of a folder may hold pages, by its name.
 fn may_hold_pages(path: &Path) -> bool {
+    if path.file_name().and_then(|name| name.to_str()).is_some_and(|name| OF_DATA_SETS.contains(&name)) {
+        return false;
+    }
     let end = path.extension().and_then(|end| end.to_str()).unwrap_or_default().to_ascii_lowercase();
     !NO_PAGES.contains(&end.as_str())
 }
@@ -350,6 +356,10 @@ mod tests {
             "c/style.css",
             "a[1].jsonl",
             "e/.x",
+            // Called damaged once, and copied into a corpus as empty tables.
+            "c/_SUCCESS",
+            "c/_metadata",
+            "c/d/_common_metadata",
         ] {
             std::fs::create_dir_all(folder.join(path).parent().expect("a folder")).expect("made");
             std::fs::write(folder.join(path), "").expect("written");
@@ -363,6 +373,7 @@ mod tests {
         check(folder, &["b.jsonl", "missing"], Err("no such file"));
         check(folder, &["*.gz"], Err("no file matches"));
         check(folder, &["c/*.css"], Ok(&["c/style.css"]));
+        check(folder, &["c/_metadata"], Ok(&["c/_metadata"]));
         check(folder, &["e"], Err("holds no files of pages"));
         check(folder, &["x["], Err("correct the pattern"));
         let names = |path: &str| -> Vec<String> {

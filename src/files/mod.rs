@@ -29,6 +29,7 @@ mod new_file;
 mod originals;
 mod page_columns;
 mod page_file;
+mod parquet_metadata;
 mod parquet_reader;
 mod parquet_writer;
 mod read_error;

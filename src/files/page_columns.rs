@@ -1,7 +1,7 @@
 //! Which columns of a table hold which fields of a page, by the habits of the field.
 
 use super::read_error::ReadError;
-use crate::wire::{Fallback, FieldMap, Part};
+use crate::wire::{Fallback, FieldMap, Part, Preset, place_names};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 
@@ -12,46 +12,47 @@ pub(super) enum PageField {
     FetchedAt,
     Sweep,
     Text,
+    Html,
     Body,
+    BodyBase64,
     /// A JSON array, as `dedup --format parquet` writes it; where a row has a text, the text counts.
     Features,
     ContentType,
     HttpStatus,
     RedirectTo,
+    Gone,
     Id,
 }
 
 impl PageField {
-    /// The parts of a page that it may hold.
-    fn parts(self) -> &'static [Part] {
+    /// The part of a page that it holds.
+    fn part(self) -> Part {
         match self {
-            PageField::Url => &[Part::Url],
-            PageField::FetchedAt => &[Part::FetchedAt],
-            PageField::Sweep => &[Part::Sweep],
-            PageField::Text => &[Part::Text],
-            PageField::Body => &[Part::Html, Part::Body],
-            PageField::Features => &[Part::Features],
-            PageField::ContentType => &[Part::ContentType],
-            PageField::HttpStatus => &[Part::HttpStatus],
-            PageField::RedirectTo => &[Part::RedirectTo],
-            PageField::Id => &[Part::Id],
+            PageField::Url => Part::Url,
+            PageField::FetchedAt => Part::FetchedAt,
+            PageField::Sweep => Part::Sweep,
+            PageField::Text => Part::Text,
+            PageField::Html => Part::Html,
+            PageField::Body => Part::Body,
+            PageField::BodyBase64 => Part::BodyBase64,
+            PageField::Features => Part::Features,
+            PageField::ContentType => Part::ContentType,
+            PageField::HttpStatus => Part::HttpStatus,
+            PageField::RedirectTo => Part::RedirectTo,
+            PageField::Gone => Part::Gone,
+            PageField::Id => Part::Id,
         }
     }
 
     /// Its name in a JSON page.
     pub(super) fn name(self) -> &'static str {
-        match self {
-            PageField::Url => "url",
-            PageField::FetchedAt => "fetched_at",
-            PageField::Sweep => "sweep",
-            PageField::Text => "text",
-            PageField::Body => "body",
-            PageField::Features => "features",
-            PageField::ContentType => "content_type",
-            PageField::HttpStatus => "http_status",
-            PageField::RedirectTo => "redirect_to",
-            PageField::Id => "id",
-        }
+        self.part().as_str()
+    }
+
+    /// What a record's hash names it. That of HTML is the name of a body, as which it was read once: another one would make
+    /// other files of those that stores have read.
+    pub(super) fn hashed_name(self) -> &'static str {
+        if self == PageField::Html { "body" } else { self.name() }
     }
 }
 
@@ -62,17 +63,23 @@ const HABITS: &[(PageField, &[&str])] = &[
     (PageField::FetchedAt, &["fetched_at", "date", "timestamp", "crawl_date", "fetch_time", "warc_date"]),
     (PageField::Sweep, &["sweep", "dump", "crawl"]),
     (PageField::Text, &["text"]),
-    (PageField::Body, &["html", "content", "body"]),
+    (PageField::Html, &["html"]),
+    (PageField::Body, &["content", "body"]),
+    (PageField::BodyBase64, &["body_base64"]),
     (PageField::Features, &["features"]),
     (PageField::ContentType, &["content_type", "content_mime_type", "mime_type"]),
     (PageField::HttpStatus, &["http_status", "fetch_status"]),
     (PageField::RedirectTo, &["redirect_to", "fetch_redirect"]),
+    (PageField::Gone, &[]),
     (PageField::Id, &["id"]),
 ];
 
+/// The contents of which a row has one, the likeliest first.
+const BODIES: [PageField; 4] = [PageField::Text, PageField::Html, PageField::Body, PageField::BodyBase64];
+
 /// The columns that hold a page, by their place in `columns`, which are the paths of single values: a nested column has
-/// several parts. Places that are configured take the place of habits. By habit, a column at the top is preferred to a
-/// nested one of the same name. Of text and a body, the text counts, and of a body and features, the body.
+/// several parts. A configured place replaces the habits of its part, and a preset all habits. By habit, a column at the top
+/// is preferred to a nested one. Of text and a body, the text counts, and of a body and features, the body.
 ///
 /// # Errors
 /// [`ReadError::Unusable`] where a configured column is not there, or there is no content, or no URL or time and no
@@ -85,14 +92,14 @@ pub(super) fn page_columns(
     let there = || columns.iter().map(|column| column.join(".")).collect::<Vec<_>>().join(", ");
     let mut found = Vec::new();
     for (field, names) in HABITS {
-        let own = field.parts().iter().find_map(|part| fields.own_place(*part));
-        let mut places = field.parts().iter().flat_map(|part| fields.places(*part));
-        let column = match own {
+        // A content has none where another content is configured.
+        let mut places = fields.places(field.part());
+        let column = match fields.own_place(field.part()) {
             Some(place) => Some(column_at(columns, place).ok_or_else(|| {
                 let problem = format!("no column is at {place:?} for {}; the file has {}", field.name(), there());
                 ReadError::Unusable(problem)
             })?),
-            None if fields.may_be_recognised() => column_called(columns, names),
+            None if fields.preset == Preset::Auto => places.next().and_then(|_| column_called(columns, names)),
             None => places.find_map(|place| column_at(columns, place)),
         };
         found.extend(column.map(|column| (column, *field)));
@@ -100,11 +107,11 @@ pub(super) fn page_columns(
     if !fallback.is_id_url {
         found.retain(|(_, field)| *field != PageField::Id);
     }
-    if found.iter().any(|(_, field)| *field == PageField::Text) {
-        found.retain(|(_, field)| *field != PageField::Body);
-    }
-    if found.iter().any(|(_, field)| *field == PageField::Body) {
-        found.retain(|(_, field)| *field != PageField::Features);
+    let bodies = BODIES.iter().filter_map(|body| found.iter().find(|(_, field)| field == body));
+    let is_inner = |column: usize, field| field != PageField::Text && columns[column].len() > 1;
+    if let Some((_, body)) = bodies.min_by_key(|(column, field)| is_inner(*column, *field)).copied() {
+        found.retain(|(_, field)| *field == body || !BODIES.contains(field));
+        found.retain(|(_, field)| *field != PageField::Features || body == PageField::Text);
     }
     let lacks = |fields: &[PageField]| !found.iter().any(|(_, field)| fields.contains(field));
     let names = |wanted: &[PageField]| {
@@ -115,7 +122,7 @@ pub(super) fn page_columns(
     for (wanted, has_fallback, what, advice) in [
         (&[PageField::Url][..], has_url, "the URL", ", with --map url=COLUMN, or give --url-from record"),
         (
-            &[PageField::Text, PageField::Body, PageField::Features],
+            &[PageField::Text, PageField::Html, PageField::Body, PageField::BodyBase64, PageField::Features],
             false,
             "the content",
             ", with --map text=COLUMN or html=COLUMN",
@@ -149,7 +156,7 @@ fn column_called(columns: &[Vec<String>], names: &[&str]) -> Option<usize> {
 
 /// The column at a place: a name, or a JSON pointer to one within structs.
 pub(super) fn column_at(columns: &[Vec<String>], place: &str) -> Option<usize> {
-    let path: Vec<&str> = place.strip_prefix('/').map_or_else(|| vec![place], |path| path.split('/').collect());
+    let path = place_names(place);
     let is_there = |column: &Vec<String>| {
         column.len() == path.len() && column.iter().zip(&path).all(|(part, wanted)| part.eq_ignore_ascii_case(wanted))
     };
@@ -207,14 +214,16 @@ mod tests {
         let c4 = ["text", "timestamp", "url"];
         check(&c4, false, Ok(&[("url", "url"), ("timestamp", "fetched_at"), ("text", "text")]));
         let nested = ["raw.html", "meta.WARC-Target-URI", "meta.url", "url2", "meta.warc_date"];
-        check(&nested, false, Ok(&[("meta.url", "url"), ("meta.warc_date", "fetched_at"), ("raw.html", "body")]));
+        check(&nested, false, Ok(&[("meta.url", "url"), ("meta.warc_date", "fetched_at"), ("raw.html", "html")]));
         let both = ["x.url", "url", "html", "text", "crawl_date"];
         check(&both, false, Ok(&[("url", "url"), ("crawl_date", "fetched_at"), ("text", "text")]));
         check(&["url", "content"], true, Ok(&[("url", "url"), ("content", "body")]));
         let features = ["url", "date", "text", "features"];
         let found = [("url", "url"), ("date", "fetched_at"), ("text", "text"), ("features", "features")];
         check(&features, false, Ok(&found));
-        check(&["url", "html", "features"], true, Ok(&[("url", "url"), ("html", "body")]));
+        check(&["url", "html", "features"], true, Ok(&[("url", "url"), ("html", "html")]));
+        check(&["url", "raw.html", "body"], true, Ok(&[("url", "url"), ("body", "body")]));
+        check(&["url", "body_base64", "gone"], true, Ok(&[("url", "url"), ("body_base64", "body_base64")]));
     }
 
     #[test]
@@ -229,6 +238,26 @@ mod tests {
         fields.set(Part::Url, "nowhere");
         let refused = page_columns(&columns, &fields, &Fallback::default()).expect_err("no such column");
         assert!(refused.to_string().contains("no column is at \"nowhere\" for url"), "{refused}");
+    }
+
+    /// Refused once: FineWeb with another column as the URL, for lack of a time. Passed over once: a column that was named
+    /// for `gone` or `body_base64`, or with an escape.
+    #[test]
+    fn a_place_that_is_configured_replaces_the_habits_of_its_part() {
+        let columns = ["text", "a/b", "date", "dump", "deleted"].map(|name| vec![name.to_string()]);
+        let mut fields = FieldMap::default();
+        fields.set(Part::Url, "/a~1b");
+        fields.set(Part::Gone, "deleted");
+        let found = page_columns(&columns, &fields, &Fallback::default()).expect("a page");
+        let (url, fetched_at, sweep) = ((1, PageField::Url), (2, PageField::FetchedAt), (3, PageField::Sweep));
+        let gone = (4, PageField::Gone);
+        assert_eq!(found, [url, fetched_at, sweep, (0, PageField::Text), gone]);
+        fields.set(Part::BodyBase64, "text");
+        let found = page_columns(&columns, &fields, &Fallback::default()).expect("a page");
+        assert_eq!(found, [url, fetched_at, sweep, (0, PageField::BodyBase64), gone]);
+        fields.preset = Preset::Page;
+        let refused = page_columns(&columns, &fields, &Fallback::default()).expect_err("no time");
+        assert!(refused.to_string().contains("the time of fetching"), "{refused}");
     }
 
     #[test]

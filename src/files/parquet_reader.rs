@@ -4,21 +4,22 @@ use super::chain::RecordHash;
 use super::input_file::InputFile;
 use super::layout::InputLayout;
 use super::page_columns::{NestedColumn, PageField, is_there, page_columns};
+use super::parquet_metadata::parquet_metadata;
 use super::read_error::ReadError;
 use super::record_reader::{Advance, RecordReader};
 use super::row_groups::RowGroups;
-use crate::document::FetchTime;
-use crate::wire::{Reason, Record, Rejection};
+use crate::document::{FetchTime, MediaType};
+use crate::wire::{Reason, Record, Rejection, time_of_text};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMicrosecondType};
 use arrow_array::{
-    Array, ArrayRef, Int64Array, LargeBinaryArray, LargeStringArray, RecordBatch, TimestampMicrosecondArray,
+    Array, ArrayRef, BooleanArray, Int64Array, LargeBinaryArray, LargeStringArray, RecordBatch,
+    TimestampMicrosecondArray,
 };
 use arrow_cast::cast;
 use arrow_schema::{DataType, TimeUnit};
 use base64::Engine as _;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::file::reader::Length;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
@@ -36,6 +37,8 @@ const HEAD_BYTES: u64 = 64 << 10;
 pub(super) struct ParquetRecords {
     batches: RowGroups,
     columns: Vec<(Vec<String>, PageField)>,
+    /// Whether a time as text may have any form that a field map reads.
+    reads_any_time: bool,
     count: Box<dyn Fn(u64) + Send>,
     bytes_a_row: f64,
     batch: Vec<PageColumn>,
@@ -57,6 +60,7 @@ enum Cells {
     Bytes(LargeBinaryArray),
     Time(TimestampMicrosecondArray),
     Number(Int64Array),
+    Flag(BooleanArray),
 }
 
 /// What a cell holds.
@@ -64,6 +68,7 @@ enum Cell<'a> {
     Text(Cow<'a, str>),
     Bytes(&'a [u8]),
     Number(i64),
+    Flag(bool),
 }
 
 impl ParquetRecords {
@@ -84,19 +89,21 @@ impl ParquetRecords {
             return Err(ReadError::Format("a Parquet file that is compressed as a whole; decompress it"));
         }
         let n_bytes = file.len().saturating_sub(HEAD_BYTES);
-        let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(|error| damaged(&error))?;
+        let metadata = parquet_metadata(&file)?;
         let n_rows_total = metadata.metadata().file_metadata().num_rows().max(1) as u64;
         let leaves = metadata.parquet_schema().columns();
         // Values in lists and maps are several a row.
         let single: Vec<usize> = (0..leaves.len()).filter(|at| leaves[*at].max_rep_level() == 0).collect();
         let paths: Vec<Vec<String>> = single.iter().map(|at| leaves[*at].path().parts().to_vec()).collect();
         let found = page_columns(&paths, layout.fields(), layout.fallback())?;
+        let reads_any_time = !layout.fields().is_plain();
         layout.settle_as_page();
         let mask = ProjectionMask::leaves(metadata.parquet_schema(), found.iter().map(|(at, _)| single[*at]));
         let columns = found.into_iter().map(|(at, field)| (paths[at].clone(), field)).collect();
         let batches = RowGroups::new(path, &metadata, &mask)?;
         let bytes_a_row = n_bytes as f64 / n_rows_total as f64;
-        Ok(ParquetRecords { batches, columns, count, bytes_a_row, batch: Vec::new(), n_rows: 0, next: 0 })
+        let (batch, n_rows, next) = (Vec::new(), 0, 0);
+        Ok(ParquetRecords { batches, columns, reads_any_time, count, bytes_a_row, batch, n_rows, next })
     }
 
     /// Decodes the next rows; false at the end.
@@ -120,7 +127,7 @@ impl RecordReader for ParquetRecords {
         let mut hash = RecordHash::after(chain);
         for column in &self.batch {
             let cell = column.cell(self.next);
-            hash.append(column.field.name().as_bytes());
+            hash.append(column.field.hashed_name().as_bytes());
             let bytes = cell.as_ref().map(Cell::bytes);
             hash.append(&bytes.as_ref().map_or(u64::MAX, |bytes| bytes.len() as u64).to_le_bytes());
             hash.append(bytes.as_deref().unwrap_or_default());
@@ -130,7 +137,7 @@ impl RecordReader for ParquetRecords {
     }
 
     fn decode(&mut self) -> Record {
-        let row = JsonRow { columns: &self.batch, at: self.next - 1 };
+        let row = JsonRow { columns: &self.batch, at: self.next - 1, reads_any_time: self.reads_any_time };
         // A row of text always has a JSON form.
         serde_json::to_vec(&row).map_or_else(
             |error| Record::Rejected(Rejection::new(Reason::InvalidJson, format!("the row has no JSON form: {error}"))),
@@ -157,6 +164,8 @@ impl PageColumn {
                 Cells::Number(to(DataType::Int64)?.as_primitive::<Int64Type>().clone())
             }
             (PageField::HttpStatus, _) => return Err(wrong("a whole number")),
+            (PageField::Gone, DataType::Boolean) => Cells::Flag(to(DataType::Boolean)?.as_boolean().clone()),
+            (PageField::Gone, _) => return Err(wrong("true or false")),
             // An id may be a number.
             (PageField::Id, kind) if kind.is_integer() => {
                 Cells::Text(to(DataType::LargeUtf8)?.as_string::<i64>().clone())
@@ -183,6 +192,7 @@ impl PageColumn {
             Cells::Bytes(cells) => cells,
             Cells::Time(cells) => cells,
             Cells::Number(cells) => cells,
+            Cells::Flag(cells) => cells,
         };
         if cells.is_null(row) || !is_there(&self.around, row) {
             return None;
@@ -195,6 +205,7 @@ impl PageColumn {
             },
             Cells::Time(cells) => Cell::Text(FetchTime(cells.value(row)).to_string().into()),
             Cells::Number(cells) => Cell::Number(cells.value(row)),
+            Cells::Flag(cells) => Cell::Flag(cells.value(row)),
         })
     }
 }
@@ -205,6 +216,7 @@ impl Cell<'_> {
             Cell::Text(text) => text.as_bytes().into(),
             Cell::Bytes(bytes) => (*bytes).into(),
             Cell::Number(number) => number.to_le_bytes().to_vec().into(),
+            Cell::Flag(is_so) => vec![u8::from(*is_so)].into(),
         }
     }
 }
@@ -213,6 +225,28 @@ impl Cell<'_> {
 struct JsonRow<'a> {
     columns: &'a [PageColumn],
     at: usize,
+    reads_any_time: bool,
+}
+
+impl JsonRow<'_> {
+    /// The content type of bytes, which a column of HTML or text is for, whatever the row says; their charset is what it says.
+    /// None for bytes of another kind, and where the row says that they are no text.
+    fn content_type_of_bytes(&self) -> Option<String> {
+        let kind = self.columns.iter().find_map(|column| {
+            let kind = match column.field {
+                PageField::Html => "text/html",
+                PageField::Text => "text/plain",
+                _ => return None,
+            };
+            matches!(column.cell(self.at), Some(Cell::Bytes(_))).then_some(kind)
+        })?;
+        let of_row = self.columns.iter().find(|column| column.field == PageField::ContentType);
+        let charset = match of_row.and_then(|column| column.cell(self.at)) {
+            Some(cell) => MediaType::parse(&String::from_utf8_lossy(&cell.bytes()))?.1,
+            None => None,
+        };
+        Some(charset.map_or_else(|| kind.to_string(), |charset| format!("{kind}; charset={charset}")))
+    }
 }
 
 impl Serialize for JsonRow<'_> {
@@ -220,24 +254,33 @@ impl Serialize for JsonRow<'_> {
         let mut page = serializer.serialize_map(None)?;
         let has_text =
             self.columns.iter().any(|column| column.field == PageField::Text && column.cell(self.at).is_some());
+        let content_type = self.content_type_of_bytes();
+        if let Some(content_type) = &content_type {
+            page.serialize_entry(PageField::ContentType.name(), content_type)?;
+        }
         for column in self.columns {
             let name = column.field.name();
-            let cell = column.cell(self.at);
-            match cell {
-                Some(_) if column.field == PageField::Features && has_text => {}
-                Some(Cell::Text(text)) if column.field == PageField::Features => {
+            match (column.field, column.cell(self.at)) {
+                (PageField::Features, Some(_)) if has_text => {}
+                (PageField::ContentType, _) if content_type.is_some() => {}
+                (PageField::Features, Some(Cell::Text(text))) => {
                     // What is no JSON is rejected as a text: it is no array.
                     let features = serde_json::from_str(&text).unwrap_or_else(|_| Value::String(text.into_owned()));
                     page.serialize_entry(name, &features)?;
                 }
-                Some(Cell::Text(text)) => page.serialize_entry(name, &text)?,
-                Some(Cell::Number(number)) => page.serialize_entry(name, &number)?,
-                Some(Cell::Bytes(bytes)) if column.field == PageField::Body => {
+                (PageField::FetchedAt, Some(Cell::Text(text))) if self.reads_any_time => {
+                    let time = time_of_text(&text).map(|time| time.to_string());
+                    page.serialize_entry(name, &time.map_or(text, Cow::from))?;
+                }
+                (_, Some(Cell::Text(text))) => page.serialize_entry(name, &text)?,
+                (_, Some(Cell::Number(number))) => page.serialize_entry(name, &number)?,
+                (_, Some(Cell::Flag(is_so))) => page.serialize_entry(name, &is_so)?,
+                (PageField::Text | PageField::Html | PageField::Body, Some(Cell::Bytes(bytes))) => {
                     page.serialize_entry("body_base64", &base64::engine::general_purpose::STANDARD.encode(bytes))?;
                 }
-                Some(Cell::Bytes(bytes)) => page.serialize_entry(name, &String::from_utf8_lossy(bytes))?,
-                None if column.field == PageField::Body => page.serialize_entry(name, &None::<&str>)?,
-                None => {}
+                (_, Some(Cell::Bytes(bytes))) => page.serialize_entry(name, &String::from_utf8_lossy(bytes))?,
+                (PageField::Html | PageField::Body, None) => page.serialize_entry("body", &None::<&str>)?,
+                (_, None) => {}
             }
         }
         page.end()
