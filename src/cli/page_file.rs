@@ -12,7 +12,7 @@ use std::path::Path;
 /// Reads a stream to its end as one page; none where it is larger than `bytes_max`.
 pub(super) fn read_page(name: String, stream: impl Read, bytes_max: usize) -> io::Result<Option<Page>> {
     let mut bytes = Vec::new();
-    stream.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
+    stream.take((bytes_max as u64).saturating_add(1)).read_to_end(&mut bytes)?;
     let fits = bytes.len() <= bytes_max;
     Ok(fits.then_some(Page {
         url: name,

@@ -96,7 +96,7 @@ fn decode<'a>(name: &str, bytes: Cow<'a, [u8]>, bytes_max: usize) -> Result<Cow<
 /// Reads everything, unless it exceeds the budget.
 fn within(reader: impl Read, bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
     let mut bytes = Vec::new();
-    reader.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
+    reader.take((bytes_max as u64).saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() > bytes_max { Err(DecodeError::TooLarge) } else { Ok(bytes) }
 }
 

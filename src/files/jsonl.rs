@@ -50,7 +50,7 @@ impl JsonLines {
             self.n_bytes += n;
             self.ends_in_return = buffer[..n].last().map_or(self.ends_in_return, |last| *last == b'\r');
             // One more byte than the limit, for a carriage return.
-            if self.n_bytes <= self.bytes_max + 1 {
+            if self.n_bytes <= self.bytes_max.saturating_add(1) {
                 self.line.extend_from_slice(&buffer[..n]);
             } else {
                 self.line = Vec::new();

@@ -21,6 +21,7 @@ pub mod dead_letter {
     pub const REASON: &str = "lookalike-reason";
     /// The reason in full, for people.
     pub const MESSAGE: &str = "lookalike-message";
-    /// The part that the dead letter lacks: `value` if it is too large, `headers` if they are unreadable.
+    /// The part that the dead letter lacks: `value` if it is too large, `headers` if they are unreadable, `all` (key,
+    /// value and headers) if the letter is too large without its value, too.
     pub const LEFT_OUT: &str = "lookalike-left-out";
 }

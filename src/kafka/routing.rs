@@ -5,9 +5,10 @@ use super::settings::KafkaSettings;
 use crate::document::{ClusterId, DocumentId, FetchTime};
 use crate::ports::{Outgoing, Present, PresentChange};
 use crate::sweep::Observation;
-use crate::wire::{Event, EventType, Message, MessageFault, WIRE_VERSION};
+use crate::wire::{Event, EventType, Message, MessageFault, Reason, WIRE_VERSION};
 use rdkafka::message::{Header, OwnedHeaders};
 use serde::Serialize;
+use std::iter::successors;
 
 /// A message to be sent.
 #[derive(Debug)]
@@ -17,7 +18,7 @@ pub(super) struct OutputMessage {
     pub value: Option<Vec<u8>>,
     pub headers: OwnedHeaders,
     pub time_ms: Option<i64>,
-    /// Whether the message may be sent without its value.
+    /// Whether less of the message may be sent.
     pub is_dead_letter: bool,
 }
 
@@ -96,13 +97,14 @@ impl OutputTopics {
     }
 
     /// The messages of an event, in the order in which they are sent. They depend only on what the store wrote with
-    /// the batch, so a repeated publication sends the same messages.
-    pub(super) fn messages(&self, outgoing: &Outgoing, without_value: bool) -> Vec<OutputMessage> {
+    /// the batch, so a repeated publication sends the same messages. A dead letter holds the original as it is after
+    /// `n_reductions`.
+    pub(super) fn messages(&self, outgoing: &Outgoing, n_reductions: usize) -> Vec<OutputMessage> {
         let mut messages = vec![self.event_message(outgoing)];
         // The store wrote the event. One that does not parse is still published, without further messages.
         if let Ok(event) = serde_json::from_slice::<Event>(&outgoing.json) {
             messages.extend(self.state_message(outgoing, &event));
-            messages.extend(self.dead_letter_message(outgoing, &event, without_value));
+            messages.extend(self.dead_letter_message(outgoing, &event, n_reductions));
         }
         messages
     }
@@ -189,20 +191,31 @@ impl OutputTopics {
         })
     }
 
-    fn dead_letter_message(&self, outgoing: &Outgoing, event: &Event, without_value: bool) -> Option<OutputMessage> {
+    /// The dead letter of a rejected message; none where even the smallest one is too large for its topic.
+    fn dead_letter_message(&self, outgoing: &Outgoing, event: &Event, n_reductions: usize) -> Option<OutputMessage> {
         let (topic, original) = (self.dead_letters.as_ref()?, outgoing.original.as_ref()?);
-        let left_out = match original.fault {
-            Some(MessageFault::TooLarge(_)) => Some("value"),
-            Some(MessageFault::HeaderName) => Some("headers"),
-            None => without_value.then_some("value"),
+        let Some(letter) = successors(Some((**original).clone()), Message::reduced).nth(n_reductions) else {
+            tracing::warn!(
+                "event {} has no dead letter: topic {topic:?} refuses even one without value, key and headers; raise \
+                 its max.message.bytes",
+                outgoing.seq
+            );
+            return None;
         };
-        let headers = OwnedHeaders::new_with_capacity(original.headers.len() + 9);
-        let headers = original
+        let left_out = letter.fault.map(|fault| match fault {
+            MessageFault::TooLarge(_) => "value",
+            MessageFault::HeaderName => "headers",
+            MessageFault::Bare => "all",
+        });
+        let headers = OwnedHeaders::new_with_capacity(letter.headers.len() + 9);
+        // A letter is whole where this header is absent.
+        let headers = letter
             .headers
             .iter()
+            .filter(|(key, _)| key != dead_letter::LEFT_OUT)
             .fold(headers, |headers, (key, value)| headers.insert(Header { key, value: value.as_deref() }));
         let (partition, offset) = (event.partition.to_string(), event.offset.to_string());
-        let reason = event.reason().map_or("", crate::wire::Reason::as_str);
+        let reason = event.reason().map_or("", Reason::as_str);
         let mut headers = headers
             .insert(Header { key: dead_letter::SOURCE, value: Some(&event.source) })
             .insert(Header { key: dead_letter::PARTITION, value: Some(&partition) })
@@ -212,14 +225,70 @@ impl OutputTopics {
         if let Some(part) = left_out {
             headers = headers.insert(Header { key: dead_letter::LEFT_OUT, value: Some(part) });
         }
-        let Message { key, value, time_ms, .. } = (**original).clone();
         Some(OutputMessage {
             topic: topic.clone(),
-            key,
-            value: value.filter(|_| !without_value),
+            key: letter.key,
+            value: letter.value,
             headers: self.headers(outgoing.seq, headers),
-            time_ms: time_ms.filter(|time| *time >= 0),
+            time_ms: letter.time_ms.filter(|time| *time >= 0),
             is_dead_letter: true,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdkafka::message::Headers;
+
+    const EVENT: &str = concat!(
+        r#"{"type":"rejected","seq":7,"source":"t","partition":0,"offset":3,"url":null,"fetched_at":null,"#,
+        r#""sweep":null,"reason":"invalid-json","message":"m"}"#
+    );
+
+    /// The headers of a message, one as `name=value`.
+    fn headers_of(message: &OutputMessage) -> Vec<String> {
+        let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+        let shown = |(key, value): (&str, Option<&[u8]>)| format!("{key}={}", value.map(text).unwrap_or_default());
+        message.headers.iter().map(|header| shown((header.key, header.value))).collect()
+    }
+
+    /// Lost once: the stream, where the headers of a rejected message were too large for the topic; and letters that
+    /// the crawler's own header said were not whole, which no replay sent.
+    #[test]
+    fn a_dead_letter_says_what_is_left_out() {
+        let topics = OutputTopics::new(&KafkaSettings::default(), "s");
+        let header = |key: &str, value: &[u8]| (key.to_string(), Some(value.to_vec()));
+        let original = Message {
+            key: Some(b"k".to_vec()),
+            value: Some(b"no JSON".to_vec()),
+            headers: vec![header("x", b"1"), header(dead_letter::LEFT_OUT, b"value"), header("x", b"2")],
+            time_ms: Some(1_500),
+            fault: None,
+        };
+        let outgoing =
+            Outgoing { original: Some(Box::new(original)), ..Outgoing::new(7, None, EVENT.as_bytes().to_vec()) };
+        let letter = |n_reductions| topics.messages(&outgoing, n_reductions).into_iter().nth(1);
+        let ours = [
+            "lookalike-source=t",
+            "lookalike-partition=0",
+            "lookalike-offset=3",
+            "lookalike-reason=invalid-json",
+            "lookalike-message=m",
+        ];
+        let event = ["lookalike-seq=7", "lookalike-store=s", "lookalike-version=1"];
+        for (n_reductions, key, value, own, left_out) in [
+            (0, Some("k"), Some("no JSON"), &["x=1", "x=2"][..], &[][..]),
+            (1, Some("k"), None, &["x=1", "x=2"][..], &["lookalike-left-out=value"][..]),
+            (2, None, None, &[][..], &["lookalike-left-out=all"][..]),
+        ] {
+            let letter = letter(n_reductions).expect("a letter");
+            assert_eq!(letter.topic, "pages.dlq");
+            assert_eq!(letter.key.as_deref(), key.map(str::as_bytes));
+            assert_eq!(letter.value.as_deref(), value.map(str::as_bytes));
+            assert_eq!((letter.time_ms, letter.is_dead_letter), (Some(1_500), true));
+            assert_eq!(headers_of(&letter), [own, &ours, left_out, &event].concat());
+        }
+        assert!(letter(3).is_none(), "nothing is left to leave out");
     }
 }

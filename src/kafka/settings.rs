@@ -146,6 +146,16 @@ pub enum SettingsError {
         /// The smallest allowed value.
         min: u64,
     },
+    /// A limit is too large for librdkafka.
+    #[error("kafka.{field} = {value} is too large; set it to {max} or less")]
+    TooLarge {
+        /// The field.
+        field: &'static str,
+        /// The given value.
+        value: u64,
+        /// The largest allowed value.
+        max: u64,
+    },
     /// Two fields name one topic: events would return as pages, or state would pass for events.
     #[error("kafka.{0} and kafka.{1} name the same topic, {2:?}: name two topics")]
     SameTopic(&'static str, &'static str, String),
@@ -193,6 +203,9 @@ const HIDDEN: &str = "(hidden)";
 
 /// librdkafka 2 requires that `fetch.max.bytes` holds a message of `message.max.bytes`, 1,000,000 by default.
 const FETCH_BYTES_MIN: usize = 1 << 20;
+
+/// librdkafka has 31 bits for times in milliseconds.
+const TIME_MS_MAX: u64 = i32::MAX as u64;
 
 /// A shorter silence would often be that of a broker.
 const TAKEOVER_MS_MIN: u64 = 1_000;
@@ -242,7 +255,8 @@ const LINGER_MS: &str = "1";
 const ASSIGNOR: &str = "range";
 
 /// Aliases of the fixed properties, and properties that would undo them.
-const ALSO_FIXED: [(&str, &str); 6] = [
+const ALSO_FIXED: [(&str, &str); 7] = [
+    ("delivery.report.only.error", "false"),
     ("auto.commit.enable", "false"),
     ("request.required.acks", "all"),
     ("transactional.id", "derived from the store's id"),
@@ -291,20 +305,32 @@ impl KafkaSettings {
                 return Err(SettingsError::TooSmall { field, value, min });
             }
         }
+        for (field, value) in [("connect_ms_max", self.connect_ms_max), ("delivery_ms_max", self.delivery_ms_max)] {
+            if value > TIME_MS_MAX {
+                return Err(SettingsError::TooLarge { field, value, max: TIME_MS_MAX });
+            }
+        }
         self.properties.iter().try_for_each(|(name, value)| check_property(name, value))?;
-        for config in [self.consumer_config()?, self.producer_config("")?] {
+        let producer = self.producer_config("")?;
+        if producer.get("partitioner") == Some("random") {
+            // Compacted topics need each key in one partition, and consumers the events of each URL.
+            return Err(SettingsError::NotNegotiable { name: "partitioner".into(), value: "any but random" });
+        }
+        for config in [self.consumer_config()?, producer] {
             config.create_native_config().map_err(|error| SettingsError::Refused(explain(&error)))?;
         }
         Ok(())
     }
 
     fn check_topics(&self) -> Result<(), SettingsError> {
+        let dead_letters = if self.dead_letters { self.dead_letter_topic() } else { String::new() };
         let named = [
             ("topic", &self.topic),
             ("events_topic", &self.events_topic),
             ("assignments_topic", &self.assignments_topic),
             ("merges_topic", &self.merges_topic),
             ("sketches_topic", &self.sketches_topic),
+            ("dead_letters", &dead_letters),
         ];
         for (at, (field, topic)) in named.iter().enumerate() {
             let same = named[..at].iter().find(|(_, other)| !topic.is_empty() && other == topic);
@@ -594,6 +620,18 @@ mod tests {
                 KafkaSettings { merges_topic: default().events_topic, ..default() },
                 "events_topic and kafka.merges_topic",
             ),
+            // Wrong once: these were valid, and letters and events mixed, keys moved, or nothing could be published.
+            (KafkaSettings { events_topic: "pages.dlq".into(), ..default() }, "events_topic and kafka.dead_letters"),
+            (KafkaSettings { assignments_topic: "pages.dlq".into(), ..default() }, "same topic, \"pages.dlq\""),
+            (KafkaSettings { merges_topic: "pages.dlq".into(), ..default() }, "merges_topic and kafka.dead_letters"),
+            (
+                KafkaSettings { sketches_topic: "pages.dlq".into(), ..default() },
+                "sketches_topic and kafka.dead_letters",
+            ),
+            (with(&[("partitioner", "random")]), "partitioner is not negotiable (it is any but random"),
+            (with(&[("delivery.report.only.error", "true")]), "delivery.report.only.error is not negotiable"),
+            (KafkaSettings { delivery_ms_max: 1 << 31, ..default() }, "delivery_ms_max = 2147483648 is too large"),
+            (KafkaSettings { connect_ms_max: u64::MAX, ..default() }, "set it to 2147483647 or less"),
             (with(&[("sasl.password", "file:/no/such/file")]), "sasl.password cannot be read from file:/no/such/file"),
             (with(&[("sasl.password", "env:LOOKALIKE_NO_SUCH_VARIABLE")]), "env:LOOKALIKE_NO_SUCH_VARIABLE"),
             (KafkaSettings { fetch_bytes_max: 1000, ..default() }, "set it to 1048576 or more"),
@@ -604,6 +642,20 @@ mod tests {
         ] {
             let error = settings.check().expect_err(part).to_string();
             assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn unusual_settings_are_taken() {
+        for settings in [
+            KafkaSettings { events_topic: "pages.dlq".into(), dead_letters: false, ..KafkaSettings::default() },
+            KafkaSettings { delivery_ms_max: TIME_MS_MAX, ..KafkaSettings::default() },
+            with(&[("partitioner", "fnv1a")]),
+            with(&[("partitioner", "consistent_random")]),
+        ] {
+            assert_eq!(settings.check(), Ok(()));
+            let replay = settings.idempotent_config().expect("a producer");
+            assert!(replay.create_native_config().is_ok());
         }
     }
 

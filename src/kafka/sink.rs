@@ -15,7 +15,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext};
 use rdkafka::types::RDKafkaErrorCode;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -68,8 +68,10 @@ pub struct KafkaSink {
     /// What the store remembers of the topics.
     known: OutputNotes,
     position: StorePosition,
-    /// Events whose original message is too large for the dead letter topic.
-    without_value: HashSet<u64>,
+    /// Events whose original message is too large for the dead letter topic, and how often it is to be reduced.
+    reductions: HashMap<u64, usize>,
+    /// Whether a transaction may hold one dead letter only, so that each is judged for itself.
+    letters_alone: bool,
     /// When the process started; no other process has written to the store since.
     started_at: SystemTime,
     shutdown: Arc<AtomicBool>,
@@ -118,6 +120,8 @@ enum Failure {
     Fenced(String),
     /// The brokers refused the batch; another attempt would fail, too.
     Refused(String),
+    /// The brokers refused a dead letter. The next attempt sends less of it, or each letter for itself.
+    LetterTooLarge(String),
     /// It is unknown whether the batch was published.
     Unsure(String),
 }
@@ -152,7 +156,8 @@ impl KafkaSink {
             found: Vec::new(),
             known: outputs.clone(),
             position: StorePosition { kept_from: published, has_pages, has_merged, ..StorePosition::default() },
-            without_value: HashSet::new(),
+            reductions: HashMap::new(),
+            letters_alone: false,
             started_at,
             shutdown,
         };
@@ -302,7 +307,8 @@ impl KafkaSink {
     /// Publishes events in one transaction.
     fn try_publish(&mut self, events: &[Outgoing]) -> Result<(), Failure> {
         self.transact(events, |sink, event| {
-            (event.seq, sink.outputs.messages(event, sink.without_value.contains(&event.seq)))
+            let n_reductions = sink.reductions.get(&event.seq).copied().unwrap_or(0);
+            (event.seq, sink.outputs.messages(event, n_reductions))
         })
     }
 
@@ -346,7 +352,7 @@ impl KafkaSink {
                 Ok(()) => return Ok(()),
                 Err(Failure::Fenced(why)) => return Err(self.fenced_error(&why)),
                 Err(Failure::Refused(why)) => return Err(self.delivery_error(StopReason::Failed, &why)),
-                Err(Failure::Unsure(why)) => why,
+                Err(Failure::LetterTooLarge(why) | Failure::Unsure(why)) => why,
             };
             tracing::warn!("writing the present state: {why}; trying again");
             if self.is_shutdown_due(until) || Instant::now() >= until {
@@ -372,8 +378,7 @@ impl KafkaSink {
                     record = refused;
                 }
                 Err((KafkaError::MessageProduction(RDKafkaErrorCode::MessageSizeTooLarge), _)) if is_dead_letter => {
-                    self.without_value.insert(seq);
-                    return Err(Failure::Unsure(format!("the original message of event {seq} is too large")));
+                    return Err(self.reduce_letters(&[seq], format!("the dead letter of event {seq} is too large")));
                 }
                 Err((error, _)) => return Err(self.classify_error(&error)),
             }
@@ -402,18 +407,31 @@ impl KafkaSink {
             self.poll_deliveries();
         }
         let failures = self.producer.context().failures();
-        let Some((first, code, _)) = failures.first() else { return Ok(()) };
-        let why = format!("event {first}: {code}");
+        let Some((first, code, is_dead_letter)) = failures.first() else { return Ok(()) };
+        let what = if *is_dead_letter { "the dead letter of event" } else { "event" };
+        let why = format!("{what} {first}: {code}");
         let too_large = failures.iter().filter(|(_, code, is_dead_letter)| {
             *is_dead_letter
                 && matches!(code, RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::InvalidMessageSize)
         });
-        let n_before = self.without_value.len();
-        self.without_value.extend(too_large.map(|(seq, _, _)| *seq));
-        if self.without_value.len() > n_before {
-            return Err(Failure::Unsure(why));
+        let too_large: Vec<u64> = too_large.map(|(seq, _, _)| *seq).collect();
+        Err(if too_large.is_empty() { self.classify_code(*code, why) } else { self.reduce_letters(&too_large, why) })
+    }
+
+    /// Takes note of dead letters that the brokers refused as too large. The brokers judge whole batches: one that was
+    /// alone goes with less of its original next time; several may fit one by one.
+    fn reduce_letters(&mut self, seqs: &[u64], why: String) -> Failure {
+        match seqs {
+            [seq] => *self.reductions.entry(*seq).or_default() += 1,
+            _ => self.letters_alone = true,
         }
-        Err(self.classify_code(*code, why))
+        Failure::LetterTooLarge(why)
+    }
+
+    /// The events of the next transaction: all, or those up to the first dead letter.
+    fn next_part<'a>(&self, events: &'a [Outgoing]) -> &'a [Outgoing] {
+        let first_letter = events.iter().position(|event| event.original.is_some()).filter(|_| self.letters_alone);
+        &events[..first_letter.map_or(events.len(), |at| at + 1)]
     }
 
     fn classify_error(&self, error: &KafkaError) -> Failure {
@@ -459,7 +477,7 @@ impl KafkaSink {
             let Err(error) = ended else { return Ok(()) };
             let why = match self.classify_error(&error) {
                 Failure::Fenced(why) => return Err(self.fenced_error(&why)),
-                Failure::Refused(why) | Failure::Unsure(why) => why,
+                Failure::Refused(why) | Failure::LetterTooLarge(why) | Failure::Unsure(why) => why,
             };
             match error {
                 KafkaError::Transaction(error) if error.is_retriable() => {
@@ -573,26 +591,36 @@ impl Sink for KafkaSink {
     }
 
     fn publish(&mut self, events: &[Outgoing]) -> Result<(), SinkError> {
-        let until = Instant::now() + self.settings.delivery_max();
+        let mut until = Instant::now() + self.settings.delivery_max();
         let mut rest = events;
-        while let Some(last) = rest.last() {
-            let why = match self.try_publish(rest) {
+        loop {
+            let part = self.next_part(rest);
+            let Some(last) = part.last() else { break };
+            let why = match self.try_publish(part) {
                 Ok(()) => {
                     self.last_published = Some(last.seq);
-                    break;
+                    rest = &rest[part.len()..];
+                    until = Instant::now() + self.settings.delivery_max();
+                    continue;
                 }
                 Err(Failure::Fenced(why)) => return Err(self.fenced_error(&why)),
                 Err(Failure::Refused(why)) => return Err(self.delivery_error(StopReason::Failed, &why)),
+                Err(Failure::LetterTooLarge(why)) => {
+                    // The brokers answer, and a letter can be reduced a few times only.
+                    until = Instant::now() + self.settings.delivery_max();
+                    why
+                }
                 Err(Failure::Unsure(why)) => why,
             };
-            tracing::warn!("publishing events from {}: {why}; checking what is published", rest[0].seq);
+            tracing::warn!("publishing events from {}: {why}; checking what is published", part[0].seq);
             if self.is_shutdown_due(until) || Instant::now() >= until {
                 return Err(self.final_error(&why, until, last.seq + 1));
             }
-            let n_out = self.recover(rest, until)?;
+            let n_out = self.recover(part, until)?;
             rest = &rest[n_out..];
         }
-        self.without_value.clear();
+        self.reductions.clear();
+        self.letters_alone = false;
         Ok(())
     }
 

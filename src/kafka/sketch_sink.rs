@@ -17,6 +17,14 @@ use std::time::Duration;
 /// How long to wait for room in the queue before looking for failures.
 const ROOM_WAIT: Duration = Duration::from_millis(100);
 
+/// A message of more bytes that has a smaller form goes alone: what follows waits for the brokers' answer, because it
+/// must not overtake the smaller form. librdkafka puts nothing into a batch beside so large a message (`batch.size`), and
+/// by default no topic takes less.
+const ALONE_BYTES: usize = 1_000_000;
+
+/// The pause between two polls for acknowledgements of a message that goes alone.
+const IDLE_PAUSE: Duration = Duration::from_millis(1);
+
 /// Sends sketches to [`KafkaSettings::sketches_topic`]. The producer is idempotent: within a partition no message is lost
 /// before a later one, and none is doubled by a retry. Nothing is in a transaction: the owner drops what it has.
 pub struct KafkaSketchSink {
@@ -68,6 +76,36 @@ impl KafkaSketchSink {
         }
     }
 
+    /// Puts a message into the queue; waits for room there.
+    fn enqueue(&self, message: &[u8], sent: Sent) -> Result<(), SinkError> {
+        let partition = sent.origin.partition;
+        let mut record: BaseRecord<'_, (), [u8], Box<Sent>> =
+            BaseRecord::with_opaque_to(&self.settings.sketches_topic, Box::new(sent))
+                .partition(partition)
+                .payload(message);
+        while let Err((error, refused)) = self.producer.send(record) {
+            if error != KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull) {
+                let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail);
+                self.producer.context().state().fail(*refused.delivery_opaque, code);
+                break;
+            }
+            self.producer.poll(ROOM_WAIT);
+            self.check_failure()?;
+            record = refused;
+        }
+        self.check_failure()
+    }
+
+    /// Waits until every message is acknowledged or refused. librdkafka gives up on each in time.
+    fn settle(&self) -> Result<(), SinkError> {
+        while self.producer.in_flight_count() > 0 {
+            self.producer.poll(Duration::ZERO);
+            self.check_failure()?;
+            std::thread::sleep(IDLE_PAUSE);
+        }
+        self.check_failure()
+    }
+
     fn check_failure(&self) -> Result<(), SinkError> {
         let failure = self.producer.context().state().failure.clone();
         failure.map_or(Ok(()), |(sent, code)| Err(self.delivery_error(&sent.origin, sent.n_bytes, code)))
@@ -75,20 +113,21 @@ impl KafkaSketchSink {
 }
 
 impl SketchSink for KafkaSketchSink {
-    fn send(&mut self, origin: &Origin, next: i64, message: &[u8]) -> Result<(), SinkError> {
-        let sent = Sent { origin: origin.clone(), next, n_bytes: message.len() };
-        let mut record: BaseRecord<'_, (), [u8], Box<Sent>> =
-            BaseRecord::with_opaque_to(&self.settings.sketches_topic, Box::new(sent))
-                .partition(origin.partition)
-                .payload(message);
-        while let Err((error, refused)) = self.producer.send(record) {
-            if error != KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull) {
-                let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail);
-                return Err(self.delivery_error(origin, message.len(), code));
+    fn send(&mut self, origin: &Origin, next: i64, forms: &[Vec<u8>]) -> Result<(), SinkError> {
+        for (at, message) in forms.iter().enumerate() {
+            let is_alone = message.len() > ALONE_BYTES && at + 1 < forms.len();
+            let sent = Sent { origin: origin.clone(), next, n_bytes: message.len(), is_alone };
+            if is_alone {
+                self.settle()?;
             }
-            self.producer.poll(ROOM_WAIT);
-            self.check_failure()?;
-            record = refused;
+            self.enqueue(message, sent)?;
+            if is_alone {
+                self.settle()?;
+            }
+            if !std::mem::take(&mut self.producer.context().state().is_refused) {
+                break;
+            }
+            tracing::warn!("the message of {origin} has {} bytes, too many for the topic; sending less", message.len());
         }
         Ok(())
     }
@@ -106,6 +145,8 @@ struct Sent {
     origin: Origin,
     next: i64,
     n_bytes: usize,
+    /// Whether nothing else is under way, and a smaller form can be sent where this one is refused.
+    is_alone: bool,
 }
 
 /// What became of the messages.
@@ -120,6 +161,19 @@ struct DeliveryState {
     acknowledged: Acknowledged,
     /// The first message that could not be delivered. What comes after it in its partition does not count.
     failure: Option<(Sent, RDKafkaErrorCode)>,
+    /// Whether the last message that went alone was refused as too large.
+    is_refused: bool,
+}
+
+impl DeliveryState {
+    fn fail(&mut self, sent: Sent, code: RDKafkaErrorCode) {
+        use RDKafkaErrorCode::{InvalidMessageSize, MessageSizeTooLarge};
+        if sent.is_alone && matches!(code, MessageSizeTooLarge | InvalidMessageSize) {
+            self.is_refused = true;
+        } else {
+            self.failure.get_or_insert((sent, code));
+        }
+    }
 }
 
 impl Deliveries {
@@ -152,8 +206,7 @@ impl ProducerContext for Deliveries {
             }
             Ok(_) => {}
             Err((error, _)) => {
-                let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail);
-                state.failure.get_or_insert((*sent, code));
+                state.fail(*sent, error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail));
             }
         }
     }

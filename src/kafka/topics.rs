@@ -69,18 +69,20 @@ fn min_insync(n_replicas: i32) -> &'static str {
 
 /// The desired topics. `of_pages` is how many partitions the topic of pages has already.
 fn plans(settings: &KafkaSettings, plan: &TopicPlan, of_pages: Option<i32>) -> Vec<Plan> {
-    let largest = plan.body_bytes_max + ENVELOPE_BYTES;
+    let largest = plan.body_bytes_max.saturating_add(ENVELOPE_BYTES);
     let planned = |name: &str, partitions, cleanup: &str, more: Vec<(&'static str, String)>| {
         let mut settings = vec![("cleanup.policy", cleanup.to_string())];
         settings.extend(more);
         Plan { name: name.to_string(), partitions, settings }
     };
     let retention = |days: Option<u64>| {
-        let time = days.map_or("-1".to_string(), |days| (days * DAY_MS).to_string());
+        let ms = |days: u64| i64::try_from(days.saturating_mul(DAY_MS)).unwrap_or(i64::MAX);
+        let time = days.map_or("-1".to_string(), |days| ms(days).to_string());
         vec![("retention.ms", time), ("retention.bytes", "-1".to_string())]
     };
     let n = plan.output_partitions;
-    let size = |n_bytes: usize| vec![("max.message.bytes", n_bytes.to_string())];
+    // Kafka has 32 bits for it.
+    let size = |n_bytes: usize| vec![("max.message.bytes", i32::try_from(n_bytes).unwrap_or(i32::MAX).to_string())];
     let pages_kept = plan.pages_days.map_or(Vec::new(), |days| retention(Some(days)));
     let mut plans =
         vec![planned(&settings.topic, plan.partitions, "delete", [size(largest), pages_kept.clone()].concat())];
@@ -93,12 +95,12 @@ fn plans(settings: &KafkaSettings, plan: &TopicPlan, of_pages: Option<i32>) -> V
         }
     }
     if settings.dead_letters {
-        let more = [retention(Some(DEAD_LETTERS_DAYS)), size(largest + DEAD_LETTER_BYTES)].concat();
+        let more = [retention(Some(DEAD_LETTERS_DAYS)), size(largest.saturating_add(DEAD_LETTER_BYTES))].concat();
         plans.push(planned(&settings.dead_letter_topic(), n, "delete", more));
     }
     if plan.with_sketches {
         // A rejected message goes along as it came.
-        let more = [size(largest + SKETCH_BYTES), pages_kept].concat();
+        let more = [size(largest.saturating_add(SKETCH_BYTES)), pages_kept].concat();
         plans.push(planned(&settings.sketches_topic, plan.partitions.or(of_pages), "delete", more));
     }
     plans
@@ -304,6 +306,25 @@ mod tests {
         assert_eq!(plans.iter().map(|plan| plan.name.as_str()).collect::<Vec<_>>(), ["pages", "lookalike.events.v1"]);
         assert!(plans[0].settings.contains(&("retention.ms", "604800000".to_string())));
         assert!(plans[1].settings.contains(&("retention.ms", "-1".to_string())));
+    }
+
+    /// Wrong once: what exceeds 64 bits wrapped, to topics that keep events for hours and take messages of 1 MB.
+    #[test]
+    fn large_settings_do_not_wrap() {
+        for body_bytes_max in [1 << 31, usize::MAX] {
+            let days = Some(213_503_982_335);
+            let plan = TopicPlan { body_bytes_max, events_days: days, pages_days: days, with_sketches: true, ..PLAN };
+            let plans = plans(&KafkaSettings::default(), &plan, None);
+            let values = |name: &str| {
+                let settings = plans.iter().flat_map(|plan| &plan.settings);
+                settings.filter(|(other, _)| *other == name).map(|(_, value)| value.clone()).collect::<Vec<_>>()
+            };
+            // Of pages, dead letters and sketches.
+            assert_eq!(values("max.message.bytes"), ["2147483647"; 3]);
+            let longest = "9223372036854775807";
+            // Of pages, events, dead letters and sketches.
+            assert_eq!(values("retention.ms"), [longest, longest, "2592000000", longest]);
+        }
     }
 
     #[test]

@@ -73,10 +73,15 @@ impl<'a> SketchSender<'a> {
             self.stats.reject(&record.origin, rejection);
         }
         let SketchedRecord { origin, from, chain, outcome, original } = record;
-        let message = SketchMessage { header: SketchHeader { from, offset, next, chain }, outcome, original };
+        let mut message = SketchMessage { header: SketchHeader { from, offset, next, chain }, outcome, original };
+        let mut forms = vec![message.encode(self.rule)];
+        while let Some(reduced) = message.original.as_ref().and_then(|original| original.reduced()) {
+            message.original = Some(Box::new(reduced));
+            forms.push(message.encode(self.rule));
+        }
         self.n_unacknowledged += 1;
         kill_point!("sketch-sent");
-        self.sink.send(&origin, next, &message.encode(self.rule))
+        self.sink.send(&origin, next, &forms)
     }
 
     fn collect(&mut self, wait: Duration) -> Result<(), SinkError> {

@@ -72,12 +72,13 @@ pub struct Acknowledged {
 
 /// An output for sketched records, for the process that owns the store.
 pub trait SketchSink: Send {
-    /// Sends the message of a record. The messages of one partition arrive in the order in which they were sent. `next` is
-    /// where the partition goes on after the record.
+    /// Sends the message of a record: the first of its forms, or, where that is too large for the output, the next one. The
+    /// messages of one partition arrive in the order in which they were sent. `next` is where the partition goes on after
+    /// the record.
     ///
     /// # Errors
     /// [`SinkError`]; the message may be in the output nevertheless.
-    fn send(&mut self, origin: &Origin, next: i64, message: &[u8]) -> Result<(), SinkError>;
+    fn send(&mut self, origin: &Origin, next: i64, forms: &[Vec<u8>]) -> Result<(), SinkError>;
 
     /// What was confirmed since the last call; waits at most `wait` for it.
     ///

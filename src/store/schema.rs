@@ -950,8 +950,9 @@ mod tests {
                 fault: None,
             };
             let faulty = |fault| Message { fault: Some(fault), ..Message::default() };
-            let messages = [plain, full, faulty(MessageFault::TooLarge(1 << 40)), faulty(MessageFault::HeaderName)];
-            for original in messages.into_iter().map(|message| Some(Box::new(message))).chain([None]) {
+            let faults = [MessageFault::TooLarge(1 << 40), MessageFault::HeaderName, MessageFault::Bare].map(faulty);
+            let messages = [plain, full].into_iter().chain(faults);
+            for original in messages.map(|message| Some(Box::new(message))).chain([None]) {
                 let event = Outgoing { original, ..Outgoing::new(3, key.clone(), b"{}".to_vec()) };
                 assert_eq!(read_outbox(&3u64.to_be_bytes(), &outbox_row(&event)), Some(event));
             }

@@ -36,7 +36,7 @@ impl Limits {
     /// The longest JSON line that can hold a body at the limit: six bytes (`\u0000`) for each byte, and the other
     /// fields.
     pub fn json_bytes_max(&self) -> usize {
-        self.body_bytes_max * 6 + self.url_bytes_max * 6 + (64 << 10)
+        self.body_bytes_max.saturating_add(self.url_bytes_max).saturating_mul(6).saturating_add(64 << 10)
     }
 
     /// Whether a rejection can name a URL. An empty one is none.
@@ -108,6 +108,20 @@ impl Limits {
             invalid("the URL has blanks or control characters; percent-encode them".into())
         } else {
             Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Wrong once: a limit of 2^63 - 1 bytes wrapped, and lines of 195 KB were over it.
+    #[test]
+    fn the_longest_line_does_not_wrap() {
+        for (body_bytes_max, expected) in [(10, 114_748), (isize::MAX as usize, usize::MAX), (usize::MAX, usize::MAX)] {
+            let limits = Limits { body_bytes_max, ..Limits::default() };
+            assert_eq!(limits.json_bytes_max(), expected);
         }
     }
 }

@@ -33,6 +33,8 @@ pub enum MessageFault {
     TooLarge(u64),
     /// A header's name is not UTF-8, so that no header could be read.
     HeaderName,
+    /// Nothing but the time was kept: a topic refused the message without its value, too.
+    Bare,
 }
 
 /// Undoes the codings that a `Content-Encoding` names, within the limits.
@@ -82,6 +84,20 @@ impl Message {
         length(&self.key) + length(&self.value) + headers
     }
 
+    /// Returns the message with less in it, for a topic that refused it as too large: first without its value, then
+    /// without key and headers, too; `None` if nothing is left to leave out.
+    pub fn reduced(&self) -> Option<Message> {
+        let time_ms = self.time_ms;
+        match (&self.value, self.fault) {
+            (_, Some(MessageFault::Bare)) => None,
+            (Some(value), None) => {
+                let fault = Some(MessageFault::TooLarge(value.len() as u64));
+                Some(Message { key: self.key.clone(), value: None, headers: self.headers.clone(), time_ms, fault })
+            }
+            _ => Some(Message { time_ms, fault: Some(MessageFault::Bare), ..Message::default() }),
+        }
+    }
+
     /// Reads the page in the message. In every format a message without a value means that its key, a URL, is gone.
     ///
     /// # Errors
@@ -93,6 +109,9 @@ impl Message {
             }
             (Some(MessageFault::HeaderName), _, _) => {
                 Err(self.about(Rejection::new(Reason::InvalidField, "a header's name is not UTF-8"), limits))
+            }
+            (Some(MessageFault::Bare), _, _) => {
+                Err(self.about(Rejection::new(Reason::TooLarge, "only the message's time was kept"), limits))
             }
             (None, MessageFormat::Raw(decoder), _) => self.raw_page(self.headers(), Some(*decoder), limits),
             (None, _, None) => self.raw_page(KnownHeaders::default(), None, limits),
@@ -390,12 +409,28 @@ mod tests {
 
     #[test]
     fn messages_with_faults_are_rejected_with_their_url() {
-        for (fault, reason) in
-            [(MessageFault::TooLarge(1 << 30), Reason::TooLarge), (MessageFault::HeaderName, Reason::InvalidField)]
-        {
+        for (fault, reason) in [
+            (MessageFault::TooLarge(1 << 30), Reason::TooLarge),
+            (MessageFault::HeaderName, Reason::InvalidField),
+            (MessageFault::Bare, Reason::TooLarge),
+        ] {
             let message = Message { fault: Some(fault), ..message(URL, None, SENT, &[]) };
             let rejection = message.page(&MessageFormat::Json, &LIMITS).expect_err("a rejection");
             assert_eq!((rejection.reason, rejection.url.as_deref()), (reason, Some("http://a/")));
         }
+    }
+
+    #[test]
+    fn a_message_is_reduced_until_only_its_time_is_left() {
+        let whole = message(URL, Some(b"value"), SENT, &[("h", b"x")]);
+        let bare = Message { time_ms: SENT, fault: Some(MessageFault::Bare), ..Message::default() };
+        let without_value = Message { value: None, fault: Some(MessageFault::TooLarge(5)), ..whole.clone() };
+        let unread = Message { headers: vec![], fault: Some(MessageFault::HeaderName), ..whole.clone() };
+        let tombstone = Message { value: None, ..whole.clone() };
+        assert_eq!(whole.reduced(), Some(without_value.clone()));
+        for message in [without_value, unread, tombstone] {
+            assert_eq!(message.reduced(), Some(bare.clone()), "{message:?}");
+        }
+        assert_eq!(bare.reduced(), None);
     }
 }

@@ -7,6 +7,7 @@ use crate::codec::{decode_array, decode_field, encode_field};
 const WHOLE: u8 = 1;
 const WITHOUT_VALUE: u8 = 2;
 const WITHOUT_HEADERS: u8 = 3;
+const BARE: u8 = 4;
 
 impl Message {
     /// Appends key, value and time (8 bytes) as fields; what is left out, in one byte, with the length of a value that is;
@@ -22,6 +23,7 @@ impl Message {
                 out.extend(n_bytes.to_be_bytes());
             }
             Some(MessageFault::HeaderName) => out.push(WITHOUT_HEADERS),
+            Some(MessageFault::Bare) => out.push(BARE),
         }
         for (name, value) in &self.headers {
             encode_field(Some(name.as_bytes()), out);
@@ -42,6 +44,7 @@ impl Message {
             [WHOLE] => None,
             [WITHOUT_VALUE] => Some(MessageFault::TooLarge(u64::from_be_bytes(decode_array(bytes)?))),
             [WITHOUT_HEADERS] => Some(MessageFault::HeaderName),
+            [BARE] => Some(MessageFault::Bare),
             _ => return None,
         };
         let mut headers = Vec::new();

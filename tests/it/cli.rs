@@ -1188,7 +1188,8 @@ fn a_document_of_another_sweep_is_said_to_be_there() {
 }
 
 /// Wrong once: `--threshold -1` was "unexpected", with advice to write `-- -1`; `--limit 0` found nothing anywhere; --links was
-/// ignored beside pages; any place of a token was valid; a folder in place of a file was a failure, not a mistake.
+/// ignored beside pages; any place of a token was valid; a folder in place of a file was a failure, not a mistake; days beyond
+/// 64 bits of milliseconds wrapped to hours.
 #[test]
 fn values_out_of_range_are_told_with_the_range() {
     let world = World::new();
@@ -1203,6 +1204,8 @@ fn values_out_of_range_are_told_with_the_range() {
         ("query lost", vec!["http://a/1", "--limit", "0"], "1.."),
         ("query similar", vec![&pages, "--limit", "0"], "1.."),
         ("query related", vec!["http://a/1", "--limit", "0"], "1.."),
+        ("topics create", vec!["--events-days", "213503982335"], "1..=106751991167"),
+        ("topics create", vec!["--pages-days", "0"], "1..=106751991167"),
         ("query similar", vec![&folder], "Is a directory; check the path"),
         ("backfill", vec![&pages, "--from-sketches", &folder, "--links", &pages], "cannot be used with"),
         ("run", vec![&pages, "--sweep", "two\nlines"], "control characters"),

@@ -310,10 +310,15 @@ struct OutputTopics {
 
 impl OutputTopics {
     fn new(n_partitions: i32) -> Option<Self> {
+        Self::with_letters_of(1 << 20, n_partitions)
+    }
+
+    /// The topic of dead letters takes messages of so many bytes at most.
+    fn with_letters_of(bytes_max: usize, n_partitions: i32) -> Option<Self> {
         let (pages, events) = (topic(n_partitions)?, topic(n_partitions)?);
         let (assignments, merges) = (topic(n_partitions)?, topic(n_partitions)?);
         let dead_letters = Topic { brokers: pages.brokers.clone(), name: format!("{}.dlq", pages.name) };
-        dead_letters.create_for(1, 1 << 20);
+        dead_letters.create_for(1, bytes_max);
         Some(OutputTopics { pages, events, assignments, merges, dead_letters })
     }
 
@@ -875,27 +880,102 @@ fn dead_letters_are_the_originals_with_where_and_why() {
     assert_eq!(letters[1].key, None);
 }
 
-/// A rejected message too large for the dead letter topic must not stop the stream for ever.
+/// The event of a rejected message.
+fn rejected(seq: u64, original: Message) -> Outgoing {
+    let json = format!(
+        r#"{{"type":"rejected","seq":{seq},"source":"t","partition":0,"offset":{seq},"url":null,"fetched_at":null,"sweep":null,"reason":"too-large","message":"m"}}"#
+    );
+    Outgoing { original: Some(Box::new(original)), ..Outgoing::new(seq, None, json.into_bytes()) }
+}
+
+/// Lost once: the stream, where the headers of a rejected message were too large for the topic, and not only its value.
+/// The broker refuses a message, and so does librdkafka where it has more than kafka.fetch_bytes_max.
 #[test]
-fn a_dead_letter_that_is_too_large_goes_without_its_value() {
-    let Some(outputs) = OutputTopics::new(1) else { return };
-    let mut sink = open_sink(&outputs.settings(), &outputs.pages.name, 0).expect("a sink");
-    let event = |seq: u64, value: Option<Vec<u8>>, fault| {
-        let json = format!(
-            r#"{{"type":"rejected","seq":{seq},"source":"t","partition":0,"offset":{seq},"url":null,"fetched_at":null,"sweep":null,"reason":"too-large","message":"m"}}"#
-        );
-        let original = Message { value, fault, key: Some(b"k".to_vec()), ..Message::default() };
-        Outgoing { original: Some(Box::new(original)), ..Outgoing::new(seq, None, json.into_bytes()) }
-    };
-    let small = event(0, Some(b"small".to_vec()), None);
-    sink.publish(&[small, event(1, Some(noise(2 << 20)), None), event(2, None, Some(MessageFault::TooLarge(1 << 30)))])
+fn a_dead_letter_that_is_too_large_goes_with_less_of_its_original() {
+    for fetch_bytes_max in [64 << 20, 1 << 20] {
+        let Some(outputs) = OutputTopics::new(1) else { return };
+        let settings = KafkaSettings { fetch_bytes_max, ..outputs.settings() };
+        let mut sink = open_sink(&settings, &outputs.pages.name, 0).expect("a sink");
+        let original = |value: Option<Vec<u8>>, header: Vec<u8>| Message {
+            key: Some(b"k".to_vec()),
+            value,
+            headers: vec![("x".to_string(), Some(header))],
+            ..Message::default()
+        };
+        let unkept = Message { fault: Some(MessageFault::TooLarge(1 << 30)), ..original(None, noise(9)) };
+        sink.publish(&[
+            rejected(0, original(Some(b"small".to_vec()), noise(9))),
+            rejected(1, original(Some(noise(2 << 20)), noise(9))),
+            rejected(2, unkept),
+            rejected(3, original(Some(b"not json".to_vec()), noise(2 << 20))),
+            rejected(4, original(Some(b"small".to_vec()), noise(9))),
+        ])
         .expect("published");
+        let letters = see_all(&outputs.dead_letters.brokers, &outputs.dead_letters.name);
+        let shown: Vec<_> = letters
+            .iter()
+            .map(|seen| {
+                (
+                    seen.seq(),
+                    seen.key.as_deref(),
+                    seen.value.as_deref(),
+                    seen.header("x").is_some(),
+                    seen.header(dead_letter::LEFT_OUT),
+                )
+            })
+            .collect();
+        let expected = [
+            (0, Some("k"), Some("small"), true, None),
+            (1, Some("k"), None, true, Some("value")),
+            (2, Some("k"), None, true, Some("value")),
+            (3, None, None, false, Some("all")),
+            (4, Some("k"), Some("small"), true, None),
+        ];
+        assert_eq!(shown, expected, "{fetch_bytes_max}");
+        assert_eq!(outputs.events().len(), 5);
+    }
+}
+
+/// Lost once: the values of all letters that were sent together, because the broker refused the batch of them.
+#[test]
+fn dead_letters_that_fit_one_by_one_keep_their_values() {
+    const N: u64 = 100;
+    let Some(outputs) = OutputTopics::with_letters_of(100_000, 1) else { return };
+    let mut sink = open_sink(&outputs.settings(), &outputs.pages.name, 0).expect("a sink");
+    let n_bytes = |seq: u64| if seq == 50 { 200_000 } else { 5_000 };
+    let events: Vec<Outgoing> =
+        (0..N).map(|seq| rejected(seq, Message { value: Some(noise(n_bytes(seq))), ..Message::default() })).collect();
+    sink.publish(&events).expect("published");
     let letters = see_all(&outputs.dead_letters.brokers, &outputs.dead_letters.name);
-    assert!(letters.iter().all(|letter| letter.value.as_ref().is_none_or(|value| value.len() < 100)));
-    let shown: Vec<_> =
-        letters.iter().map(|seen| (seen.value.as_deref(), seen.header(dead_letter::LEFT_OUT))).collect();
-    assert_eq!(shown, [(Some("small"), None), (None, Some("value")), (None, Some("value"))]);
-    assert_eq!(outputs.events().len(), 3);
+    let shown: Vec<_> = letters.iter().map(|seen| (seen.seq(), seen.header(dead_letter::LEFT_OUT))).collect();
+    let expected: Vec<_> = (0..N).map(|seq| (seq, (seq == 50).then_some("value"))).collect();
+    assert_eq!(shown, expected);
+    assert!(letters.iter().all(|letter| letter.value.is_some() == (letter.seq() != 50)));
+    assert_eq!(seqs(&outputs.events), all(N));
+}
+
+/// Lost once: the stream, for good. A message whose headers have 12 MB fits the topic of pages, packed by zstd, and not
+/// the dead-letter topic, packed by lz4.
+#[test]
+fn one_message_with_huge_headers_does_not_stop_the_stream() {
+    let Some(outputs) = OutputTopics::with_letters_of(9 << 20, 1) else { return };
+    let hex: String = noise(6 << 20).iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut config = outputs.pages.config();
+    config.set("compression.type", "zstd").set("message.max.bytes", "100000000");
+    let producer: BaseProducer = config.create().expect("a producer");
+    let headers: &[(&str, &[u8])] = &[("x", hex.as_bytes())];
+    let page = crate::harness::page("http://a/", "2026-11-21T08:00:00Z", "s", "some words");
+    Sent { value: Some("not json"), headers, ..Sent::default() }.send(&producer, &outputs.pages.name, 0);
+    Sent { value: Some(&page), ..Sent::default() }.send(&producer, &outputs.pages.name, 0);
+    producer.flush(PATIENCE).expect("delivered");
+    let mut process = start(&outputs.world());
+    let kinds: Vec<EventType> = outputs.await_events(2).iter().map(Event::kind).collect();
+    assert_eq!(kinds, [EventType::Rejected, EventType::Assigned]);
+    assert_eq!(terminate(&mut process).0, Some(0));
+    let letters = see_all(&outputs.dead_letters.brokers, &outputs.dead_letters.name);
+    assert_eq!(letters.len(), 1);
+    assert_eq!((letters[0].value.as_deref(), letters[0].header(dead_letter::LEFT_OUT)), (None, Some("all")));
+    assert_eq!(letters[0].header(dead_letter::REASON), Some("invalid-json"));
 }
 
 #[test]

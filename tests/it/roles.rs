@@ -11,6 +11,7 @@ use crate::harness::process::{LONG, Process};
 use crate::harness::{World, page, sample_lines, text};
 use lookalike::wire::Event;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::producer::{BaseProducer, Producer};
 use rdkafka::{Offset, TopicPartitionList};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -133,9 +134,14 @@ impl Crawl {
     }
 
     fn recreate_sketches(&self) {
+        self.recreate_sketches_for(16 << 20);
+    }
+
+    /// The topic takes messages of so many bytes at most.
+    fn recreate_sketches_for(&self, bytes_max: usize) {
         self.sketches.delete();
         std::thread::sleep(Duration::from_secs(1));
-        self.sketches.create(1);
+        self.sketches.create_for(1, bytes_max);
     }
 }
 
@@ -180,6 +186,54 @@ fn one_partition_gives_the_very_events_of_run() {
     let rejected = [&of_every_kind()[2], &of_every_kind()[6]];
     assert_eq!(values, [rejected, rejected].concat(), "each rejected record is a dead letter once, as it came");
     assert_eq!(letters[1].header("lookalike-offset"), Some("6"));
+}
+
+/// Lost once: the stream, for good. A sketcher stopped at a rejected record that its topic refuses, where the crawler
+/// packs better: for its value, or for its headers. What comes behind it stays behind it.
+#[test]
+fn rejected_records_that_the_topic_refuses_go_with_less_of_the_original() {
+    let Some(crawl) = Crawl::new(1) else { return };
+    crawl.recreate_sketches_for(9 << 20);
+    let mut state: u64 = 0x2545_f491_4f6c_dd1d;
+    let mut digit = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        char::from_digit((state >> 60) as u32, 16).expect("a digit")
+    };
+    let hex: String = (0..12 << 20).map(|_| digit()).collect();
+    let broken = format!(r#"{{"url":"http://a/9","body":"{hex}"#);
+    let lines = of_every_kind();
+    let plain = |at: usize| Sent { value: Some(lines[at].as_str()), ..Sent::default() };
+    let many = [("x", hex.as_bytes())];
+    let mut sent = vec![
+        plain(0),
+        Sent { key: Some("k"), value: Some(&broken), headers: &[("x", b"1")], ..Sent::default() },
+        plain(1),
+        Sent { key: Some("k"), value: Some("no JSON either"), headers: &many, ..Sent::default() },
+    ];
+    sent.extend((2..lines.len()).map(plain));
+    let mut config = crawl.pages.config();
+    config.set("compression.type", "zstd").set("message.max.bytes", "100000000").set("enable.idempotence", "true");
+    let producer: BaseProducer = config.create().expect("a producer");
+    sent.iter().for_each(|message| message.send(&producer, &crawl.pages.name, 0));
+    producer.flush(PATIENCE).expect("delivered");
+    let (mut sketcher, mut owner) = (crawl.sketcher("one"), crawl.owner());
+    crawl.await_events(sent.len(), &mut [&mut sketcher, &mut owner]);
+    sketcher.stop();
+    owner.stop();
+    assert_eq!(group_offset(&crawl, 0), Some(sent.len() as i64));
+    assert_eq!(crawl.lines(), crawl.plain(&crawl.pages));
+    let letters = see_all(&crawl.pages.brokers, &crawl.dead_letters.name);
+    let shown: Vec<_> = letters
+        .iter()
+        .map(|seen| (seen.key.as_deref(), seen.value.as_deref(), seen.header("x"), seen.header("lookalike-left-out")))
+        .collect();
+    let expected = [
+        (Some("k"), None, Some("1"), Some("value")),
+        (None, None, None, Some("all")),
+        (None, Some(lines[2].as_str()), None, None),
+        (None, Some(lines[6].as_str()), None, None),
+    ];
+    assert_eq!(shown, expected);
 }
 
 /// Lost if this fails: records, when sketchers are killed and partitions move; or records twice.

@@ -69,6 +69,9 @@ Examples:
     },
 }
 
+/// More days have no number of milliseconds in Kafka.
+const DAYS_MAX: u64 = i64::MAX.unsigned_abs() / (24 * 60 * 60 * 1000);
+
 #[derive(Debug, Args)]
 pub struct TopicArgs {
     /// Partitions of the topic of pages [default: 1, or as many as it has]
@@ -84,10 +87,10 @@ pub struct TopicArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
     pub replication: Option<i32>,
     /// Days that the brokers keep pages [default: the brokers' default]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=DAYS_MAX))]
     pub pages_days: Option<u64>,
     /// Days that the brokers keep events [default: for ever]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=DAYS_MAX))]
     pub events_days: Option<u64>,
 }
 
