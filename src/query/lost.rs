@@ -30,8 +30,11 @@ const COMPARED_MAX: usize = 256;
 /// By how much two resemblances may differ and say the same: about one standard error of a sketch of usual size.
 const RESEMBLANCE_ERROR: f64 = 0.05;
 
-/// Redirects followed one after the other.
-const REDIRECTS_MAX: usize = 8;
+/// Places among which those are preferred that succeed the lost one: so many, however few are asked for.
+const ALIKE_MAX: usize = 32;
+
+/// Redirects followed one after the other, as browsers do.
+const REDIRECTS_MAX: usize = 20;
 
 /// How to look for lost URLs.
 #[derive(Clone, Debug)]
@@ -342,8 +345,11 @@ impl Pool {
         let key = |(at, scores): &(usize, PlaceScores)| (search.ranking.score(scores), *at);
         let mut scored: Vec<(f64, usize)> = ranked.iter().map(key).collect();
         scored.sort_by(|(x, a), (y, b)| y.total_cmp(x).then_with(|| self.places[*a].url.cmp(&self.places[*b].url)));
-        scored.truncate(search.limit);
+        // Several URLs of the cluster may redirect to one.
+        let mut urls = HashSet::new();
+        scored.retain(|(_, at)| urls.insert(&self.places[*at].url));
         self.prefer_successors(snapshot, lost, &moment, &search.ranking, &mut scored)?;
+        scored.truncate(search.limit);
         let mut found = Vec::new();
         if lost.state.as_ref().is_some_and(UrlState::is_alive) && !was_missed {
             found.push(FoundPlace::itself(&lost.url, copy));
@@ -370,7 +376,7 @@ impl Pool {
     ) -> Result<(), StoreError> {
         let Some((best, _)) = scored.first().copied() else { return Ok(()) };
         let error = ranking.score(&PlaceScores { resemblance: RESEMBLANCE_ERROR, ..PlaceScores::default() });
-        let n_alike = scored.iter().take_while(|(score, _)| best - score <= error).count();
+        let n_alike = scored.iter().take(ALIKE_MAX).take_while(|(score, _)| best - score <= error).count();
         if n_alike < 2 {
             return Ok(());
         }

@@ -353,7 +353,7 @@ fn revisits_are_of_the_capture_that_brought_a_page() {
         revisit("http://a/image", &response("200 OK", "image/png", "")),
     ];
     let world = World::new();
-    assert!(run(&world, &world.write("a.warc", archive.concat()), &[]).status.success());
+    world.run(&[world.write("a.warc", archive.concat())]);
     let of = |name: &str| {
         let url = format!("http://a/{name}");
         let is_of_url = |event: &&Event| event.url.as_deref() == Some(&url);
@@ -386,7 +386,7 @@ fn redirects_of_archives_lead_where_the_server_sends() {
         redirect("http://a/a b", "http://a/a%20b"),
     ];
     let world = World::new();
-    run(&world, &world.write("a.warc", archive.concat()), &[]);
+    world.run(&[world.write("a.warc", archive.concat())]);
     let targets: Vec<String> =
         world.events().iter().filter_map(|event| event.redirect_to().map(String::from)).collect();
     assert_eq!(targets, ["http://a/neu-straße", "http://a/new%20page", "http://a/c%20d/f"]);

@@ -253,6 +253,7 @@ fn damaged_rows_are_found() {
     for at in (0..whole.len()).step_by(whole.len() / 40) {
         let _ = fs::remove_dir_all(world.path("store.backfill"));
         let _ = fs::remove_dir_all(world.path("store"));
+        let _ = fs::remove_file(world.path("events.jsonl"));
         let mut bytes = whole.clone();
         bytes[at] ^= 0x55;
         fs::write(&path, &bytes).expect("written");
