@@ -26,7 +26,7 @@ pub use control::{CloseFailure, ClosingPart, SweepCloser};
 pub use crash_notes::{CrashNote, CrashNotes, PoisonGuard};
 pub use forget::{Forgotten, ForgottenUrl, Remainders};
 pub use input_notes::{InputNotes, InputState};
-pub use input_pages::{FoundPage, InputPages, SoughtPage};
+pub use input_pages::{FoundPage, InputPages, IsPageOf, SoughtPage};
 pub use kept_events::KeptEvents;
 pub use load::{EmptyStore, Family, LoadDocument, LoadMetadata, LoadRow, Loader, Table};
 pub use published::{EventReader, PublishedEvent};
