@@ -48,6 +48,7 @@ mod table;
 mod telemetry;
 mod topics;
 mod verify;
+mod visible;
 mod wiring;
 
 use crate::config::LogFormat;

@@ -372,7 +372,7 @@ fn likeness_of_link(link: &ChainLink) -> String {
     }
 }
 
-/// A kept text as it is.
+/// A kept text with a line end.
 pub(super) fn kept_text(answer: &TextAnswer) -> String {
     let text = answer.text.as_deref().unwrap_or_default();
     if text.ends_with('\n') { text.to_string() } else { format!("{text}\n") }

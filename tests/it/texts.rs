@@ -284,3 +284,20 @@ fn a_record_with_other_words_is_no_page_of_the_document() {
     assert!(text(&output.stderr).contains("there is no text of document 1."), "{}", text(&output.stderr));
     assert_eq!(compare("2").status.code(), Some(0));
 }
+
+/// Wrong once: control characters of crawled pages reached the terminal, where they paint, move the cursor and ring.
+#[test]
+fn text_for_people_has_no_control_characters() {
+    let body = (0..20).map(|n| format!("rose{n} \u{1b}[31m \u{7} ")).collect::<String>();
+    let world = keeping();
+    world.run(&[world.write("pages.jsonl", page("http://a.example/", "2026-11-01T00:00:00Z", "1", &body) + "\n")]);
+    let table = world.ask("query compare --passages", &["1", "1"]);
+    assert!(table.contains("rose0 \u{fffd}[31m \u{fffd} rose1") && !table.contains('\u{1b}'), "{table}");
+    let file = world.write("page.html", format!("<p>{body}"));
+    let blocks = world.ask("sketch --page --explain", &[file.to_str().expect("a path")]);
+    assert!(blocks.contains("rose0 \u{fffd}[31m") && !blocks.contains('\u{1b}'), "{blocks}");
+    // A program gets the text as it is.
+    assert_eq!(world.ask("query text", &["1"]), format!("{body}\n"));
+    let missing = world.command("query url").arg("http://\u{1b}[31m/").output().expect("starts");
+    assert!(text(&missing.stderr).contains("http://\u{fffd}[31m/"), "{}", text(&missing.stderr));
+}
