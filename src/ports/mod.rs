@@ -34,7 +34,7 @@ pub use related::{
     BagChange, FragmentsAbout, NEIGHBOURS_MAX, Neighbours, RelatedBuild, RelatedClusters, RelatedRefresh,
     RelatedTables, RelatedView,
 };
-pub use secret::SecretReference;
+pub use secret::{HIDDEN, SecretReference};
 pub use sink::{Acknowledged, OutputNote, OutputNotes, Sink, SinkError, SketchSink};
 pub use snapshot::{DocumentShingles, DocumentText, LinkView, Snapshot, Snapshots, Staleness, StoredDocument};
 pub use source::{Chunk, Incoming, Polled, Progress, ProgressMap, Reading, Source, SourceError, StartTimes};

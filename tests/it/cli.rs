@@ -651,6 +651,11 @@ fn configuration_is_shown_and_validated() {
     assert!(shown.contains("rule = \"mod\"") && shown.contains("modulus = 25"), "{shown}");
     assert!(!shown.contains(&format!("{:064x}", 7)), "the seed is secret");
     world.ask("config validate", &[]);
+    // Wrong once: a token that stood in the configuration itself was printed.
+    let bare = World::new().with("http.token", "s3cr3t-token").with("http.read_token", "env:READ_OF_TESTS");
+    let shown = bare.ask("config show", &[]);
+    assert!(shown.contains("\ntoken = \"(hidden)\"\nread_token = \"env:READ_OF_TESTS\"\n"), "{shown}");
+    assert!(!bare.ask("config show --json", &[]).contains("s3cr3t"));
     let wrong = world.write("wrong.toml", "[sketch]\nbits = 12\n");
     let output = world.command("config validate").arg("--config").arg(wrong).output().expect("starts");
     assert_eq!(output.status.code(), Some(2));
