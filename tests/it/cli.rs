@@ -351,7 +351,7 @@ fn the_sample_answers_questions() {
     }
     assert_eq!(world.command("query cluster").arg("999999").output().expect("starts").status.code(), Some(4));
     let stats = world.ask("stats", &[]);
-    assert!(stats.contains("646 sightings of 371 URLs in 3 sweeps"), "{stats}");
+    assert!(stats.contains("371 URLs in 3 sweeps: 646 sightings of pages"), "{stats}");
     assert_eq!(world.ask("export clusters --json", &[]).lines().count(), 646);
 }
 
@@ -1087,7 +1087,7 @@ fn text_and_json_count_the_same() {
     assert_eq!((&stats["n_sightings"], &stats["n_gone"]), (&3.into(), &1.into()));
     let text = world.ask("stats", &[]);
     assert!(
-        text.starts_with("3 sightings of 2 URLs in 2 sweeps, and 1 that a URL is gone, redirected or lost\n"),
+        text.starts_with("2 URLs in 2 sweeps: 3 sightings of pages, and 1 that a URL is gone, redirected or lost\n"),
         "{text}"
     );
     let forgotten = json(&world.ask("forget --json", &["http://a/2"]));
@@ -1101,7 +1101,8 @@ fn text_and_json_count_the_same() {
 fn unknown_urls_of_a_list_are_said_to_be_unknown() {
     let world = World::new().with("related.on", true);
     world.run(&[world.write("1.jsonl", sweep_of(&["http://a/1"], "1"))]);
-    let list = world.write("urls", "http://nowhere/\n");
+    // Lost once: the first URL of a list with a byte-order mark, which was taken for a part of it.
+    let list = world.write("urls", "\u{feff}http://nowhere/\n");
     let list = list.to_str().expect("a path");
     let answer = world.ask("query related", &["--urls-from", list]);
     assert!(answer.contains("http://nowhere/: nothing is known about it") && !answer.contains("build"), "{answer}");
