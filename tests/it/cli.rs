@@ -856,6 +856,11 @@ fn errors_are_one_json_object_with_json() {
         ("--json config validate", vec!["--config", missing.as_str()], 2, "usage", "check the path"),
         ("query lost --json", vec!["--urls-from", missing.as_str()], 2, "usage", "check the path"),
         ("changes --format csv --json", vec![], 2, "usage", "exclude each other"),
+        // Wrong once: with the long form of --json, errors were text.
+        ("query --format json url", vec!["http://nowhere/"], 1, "failed", "there is no store"),
+        ("query --format json url", vec!["--no-such-flag"], 2, "usage", "--no-such-flag"),
+        ("audit --format json", vec![], 1, "failed", "there is no store"),
+        ("changes --format json", vec![], 1, "failed", "there is no store"),
     ] {
         let (code, answer, said) = output_of(world.command(command).args(arguments));
         assert_eq!((code, answer.as_str()), (Some(exit_code), ""), "{command}: {said}");
@@ -890,6 +895,17 @@ fn file_errors_name_the_path_and_what_to_do() {
         assert!(!said.contains("os error") && !said.contains("Os {"), "{command}: {said}");
         assert!(said.contains("/no/") && (said.contains("check") || said.contains("see to")), "{said}");
     }
+    // Wrong once: of a full disk, exports named neither the file nor what to do, and `sweep close` said it twice.
+    std::os::unix::fs::symlink("/dev/full", world.path("full.csv")).expect("a link");
+    let full = world.path("full.csv").display().to_string();
+    for command in ["export clusters", "export links", "export positions", "recluster --threshold 0.8"] {
+        let (code, _, said) = output_of(world.command(command).args(["--out", full.as_str()]));
+        let expected =
+            format!("lookalike: cannot write {full}: No space left on device; free some space and run again\n");
+        assert!(code == Some(1) && said.ends_with(&expected), "{command}: {said}");
+    }
+    let (code, _, said) = output_of(world.command("sweep close 1-2014-08-01").args(["--events", "/dev/full"]));
+    assert_eq!((code, said.matches("No space left").count()), (Some(1), 1), "{said}");
 }
 
 /// Wrong once: colours and progress could not be turned off everywhere.
