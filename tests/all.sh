@@ -46,7 +46,7 @@ cargo test --release --locked --features failpoints --test failpoints
 step "the main command, and what it must show"
 deploy/demo.sh | tee "$broker/shown"
 for line in \
-  "646 sightings of 371 URLs in 3 sweeps" \
+  "371 URLs in 3 sweeps: 646 sightings of pages" \
   "https://docs.npm.example/html/doc/pack.html" \
   "now at     https://docs.npm.example/html/doc/cli/npm-cache.html"; do
   grep -qF "$line" "$broker/shown" || { echo "the demonstration did not show: $line" >&2; exit 1; }

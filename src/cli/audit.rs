@@ -30,7 +30,7 @@ pub(super) fn audit(config: &Config, n_documents_min: usize, limit: usize, forma
 
 fn text_of(audit: &Audit, n_documents_min: usize) -> String {
     let Audit { n_suspicious, clusters } = audit;
-    if clusters.is_empty() {
+    if *n_suspicious == 0 {
         return format!(
             "no cluster of {n_documents_min} documents or more looks as if a template or a chain had made it\n"
         );

@@ -3,6 +3,7 @@
 use super::exit::{Exit, ending};
 use super::output::print;
 use super::page_file::{page_of_file, read_page};
+use super::visible::visible_line;
 use crate::document::{CanonicalRule, Page, PageContent};
 use crate::files::Input;
 use crate::query::{ContentExplanation, explain_content};
@@ -36,12 +37,12 @@ fn read(input: &Input, limits: &Limits) -> Result<Page> {
 
 /// A line for each block, and what counts.
 fn text(page: &ContentExplanation) -> String {
-    let mut out = format!("{}\n", page.url);
+    let mut out = format!("{}\n", visible_line(&page.url));
     for block in &page.blocks {
         let sign = if block.is_content { '+' } else { '-' };
         let shown: String = block.text.chars().take(SHOWN_CHARS).collect();
         let more = if shown.len() < block.text.len() { "…" } else { "" };
-        let _ = writeln!(out, "{sign} {:<13} {:>6}  {shown}{more}", block.why, block.n_words);
+        let _ = writeln!(out, "{sign} {:<13} {:>6}  {}{more}", block.why, block.n_words, visible_line(&shown));
     }
     let (main, all) = (page.n_words_main, page.n_words_all);
     out += &match (page.content, page.main_is_all) {

@@ -1,6 +1,7 @@
 //! How the program ends: its exit codes, and what its last message looks like.
 
 use super::log_line;
+use super::visible::visible;
 use crate::ports::{SinkError, SourceError, StopReason};
 use serde::Serialize;
 use std::fmt;
@@ -155,7 +156,7 @@ pub(super) fn report_message(exit: Exit, message: &str, as_json: bool) {
     let object = ErrorObject { error: exit.word(), exit_code: exit as u8, message };
     match serde_json::to_string(&object) {
         Ok(object) if as_json => eprintln!("{object}"),
-        _ => eprintln!("lookalike: {message}"),
+        _ => eprintln!("lookalike: {}", visible(message)),
     }
 }
 

@@ -4,7 +4,7 @@ use super::args::{ExportArgs, ExportClustersArgs, ExportCommand, ExportEventsArg
 use super::exit::{Exit, ending, file_error, usage};
 use super::mapping;
 use super::output_path::{check_output, check_outside_stores};
-use super::table::{TableColumns, TableFormat, TableWriter, chosen, column};
+use super::table::{TableColumns, TableFile, TableFormat, chosen, column};
 use super::wiring::open_read_only;
 use crate::config::Config;
 use crate::document::{ClusterId, DocumentId};
@@ -196,11 +196,11 @@ fn require_related_clusters(store: &RocksStore) -> Result<()> {
     Err(ending(Exit::NotFound, query::NO_RELATED_CLUSTERS))
 }
 
-fn table(args: &ExportArgs, columns: &TableColumns, json: bool) -> Result<TableWriter> {
+fn table(args: &ExportArgs, columns: &TableColumns, json: bool) -> Result<TableFile> {
     let columns = chosen(columns.all, columns.default, &args.columns)?;
     let out = out_file(args);
     out.map_or(Ok(()), |out| check_outside_stores("--out", out))?;
-    TableWriter::create(out, TableFormat::choose(args.format, json, out)?, columns)
+    TableFile::create(out, TableFormat::choose(args.format, json, out)?, columns)
 }
 
 /// Where the table goes; none for standard output.
@@ -218,8 +218,8 @@ fn export_events(args: &ExportEventsArgs, json: bool) -> Result<()> {
     let files = input_files(&args.files).map_err(usage)?;
     check_events(&args.export, &files)?;
     let mut rows = table(&args.export, &EVENT_COLUMNS, json)?;
-    each_event(&files, |event, _| Ok(rows.write(&event)?))?;
-    Ok(rows.finish()?)
+    each_event(&files, |event, _| rows.write(&event))?;
+    rows.finish()
 }
 
 /// Calls `each` with every event of files, and its place.
@@ -263,14 +263,14 @@ fn export_records(store: &RocksStore, args: &ExportClustersArgs, json: bool) -> 
         let cluster = clusters.cluster_of(document);
         let sighting = ExportRow { url, fetched_at, sweep: event.sweep.unwrap_or_default(), document, cluster };
         let row = RecordRow { sighting, source: event.source, partition: event.partition, offset: event.offset };
-        Ok(rows.write(&sizes.detailed(Some(document), Some(cluster), row))?)
+        rows.write(&sizes.detailed(Some(document), Some(cluster), row))
     })?;
-    Ok(rows.finish()?)
+    rows.finish()
 }
 
 /// Writes every row that `each` hands over, until writing fails.
 fn write_rows<R, D: Serialize>(
-    mut rows: TableWriter,
+    mut rows: TableFile,
     detailed: impl Fn(R) -> D,
     each: impl FnOnce(&mut dyn FnMut(R) -> bool) -> Result<(), StoreError>,
 ) -> Result<()> {
@@ -280,7 +280,7 @@ fn write_rows<R, D: Serialize>(
         written.is_ok()
     })?;
     written?;
-    Ok(rows.finish()?)
+    rows.finish()
 }
 
 /// The words and bytes of every document, in the order of their numbers; empty where no column asks for them.
@@ -345,17 +345,17 @@ struct PositionRow<'a> {
     next_offset: i64,
 }
 
-fn export_positions(store: &RocksStore, mut rows: TableWriter) -> Result<()> {
+fn export_positions(store: &RocksStore, mut rows: TableFile) -> Result<()> {
     let progress = store.progress()?;
     let mut positions: Vec<_> = progress.iter().collect();
     positions.sort_unstable_by_key(|(place, _)| *place);
     for ((source, partition), progress) in positions {
         rows.write(&PositionRow { source, partition: *partition, next_offset: progress.next_offset })?;
     }
-    Ok(rows.finish()?)
+    rows.finish()
 }
 
-fn export_links(store: &RocksStore, mut rows: TableWriter) -> Result<()> {
+fn export_links(store: &RocksStore, mut rows: TableFile) -> Result<()> {
     let mut links = Vec::new();
     store.each_link(&mut |link| {
         links.push(link);
@@ -381,5 +381,5 @@ fn export_links(store: &RocksStore, mut rows: TableWriter) -> Result<()> {
             })?;
         }
     }
-    Ok(rows.finish()?)
+    rows.finish()
 }

@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::document::Content;
 use crate::files::{Input, url_of};
 use crate::intake::{FutureLimit, PageReader};
-use crate::ports::{FoundPage, InputPages, Polled, ProgressMap, SoughtPage, Source, SourceError};
+use crate::ports::{FoundPage, InputPages, IsPageOf, Polled, ProgressMap, SoughtPage, Source, SourceError};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -47,6 +47,7 @@ impl InputPages for StoreInputs {
         &self,
         sought: &[SoughtPage],
         mut inputs: Vec<PathBuf>,
+        is_page_of: IsPageOf<'_>,
         until: Option<Instant>,
     ) -> Result<Vec<Option<FoundPage>>, SourceError> {
         // Files of a crawl are often named after its sweep.
@@ -73,7 +74,10 @@ impl InputPages for StoreInputs {
             }
             let key = (page.url.clone(), page.fetched_at);
             for (found, sought) in found.iter_mut().zip(sought) {
-                if found.is_none() && sought.places.contains(&key) {
+                if found.is_some() || !sought.places.contains(&key) {
+                    continue;
+                }
+                if is_page_of(&page, sought.document).map_err(|error| SourceError::new(error.to_string()))? {
                     *found = Some(FoundPage { page: page.clone().into_owned(), origin: incoming.origin.clone() });
                 }
             }

@@ -1,5 +1,6 @@
 //! The lines on standard error: text for people, or one JSON object a line for programs that collect logs.
 
+use super::visible::visible;
 use crate::config::LogFormat;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -85,7 +86,7 @@ pub(super) fn say(level: Level, target: &str, message: &str, fields: Value) {
     if is_json() {
         Line::new(level, target, message, fields).print();
     } else {
-        eprintln!("lookalike: {message}");
+        eprintln!("lookalike: {}", visible(message));
     }
 }
 

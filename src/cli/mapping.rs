@@ -3,7 +3,7 @@
 use super::args::ExportMappingArgs;
 use super::backfill::memory_limit;
 use super::exit::{Exit, ending, file_error};
-use super::table::{TableColumns, TableWriter, column};
+use super::table::{TableColumns, TableFile, column};
 use super::wiring::{beside, new_seed, open_read_only, watch_signals};
 use crate::backfill::{BackfillError, Context, map_clusters};
 use crate::config::Config;
@@ -24,7 +24,7 @@ pub(super) const COLUMNS: TableColumns = TableColumns {
 };
 
 /// Writes the mapping.
-pub(super) fn export(config: &Config, args: &ExportMappingArgs, mut rows: TableWriter) -> Result<()> {
+pub(super) fn export(config: &Config, args: &ExportMappingArgs, mut rows: TableFile) -> Result<()> {
     let old = RocksStore::open_read_only(&args.from, &config.store_settings())?;
     let new = open_read_only(config)?;
     let store = &config.store.path;
@@ -37,11 +37,11 @@ pub(super) fn export(config: &Config, args: &ExportMappingArgs, mut rows: TableW
         stop: watch_signals()?,
         progress: Default::default(),
     };
-    let mapped = map_clusters::<anyhow::Error>(&context, &old, &new, &new_seed()?, |row| Ok(rows.write(&row)?));
+    let mapped = map_clusters::<anyhow::Error>(&context, &old, &new, &new_seed()?, |row| rows.write(&row));
     drop(folder);
     mapped.map_err(|error| match error.downcast_ref() {
         Some(BackfillError::Stopped) => ending(Exit::Interrupted, "stopped; nothing was written"),
         _ => error,
     })?;
-    Ok(rows.finish()?)
+    rows.finish()
 }

@@ -48,6 +48,7 @@ mod table;
 mod telemetry;
 mod topics;
 mod verify;
+mod visible;
 mod wiring;
 
 use crate::config::LogFormat;
@@ -72,9 +73,19 @@ pub fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     raise_open_files();
-    let as_json = args.global.json;
+    let as_json = args.global.json || asks_for_json(&args.command);
     let exit = dispatch(args).unwrap_or_else(|error| exit::report(&error, as_json));
     ExitCode::from(exit as u8)
+}
+
+/// Whether a question asks for JSON by `--format`, for which `--json` is short: its errors are JSON, too.
+fn asks_for_json(command: &Command) -> bool {
+    let format = match command {
+        Command::Query { format, .. } | Command::Audit { format, .. } | Command::Explain { format, .. } => *format,
+        Command::Changes(changes) => changes.format,
+        _ => None,
+    };
+    format == Some(AnswerFormat::Json)
 }
 
 /// Reads the command line.
@@ -94,8 +105,10 @@ fn taking_negative_numbers(command: clap::Command) -> clap::Command {
 
 /// Prints help and the version, or what is wrong with the command line.
 fn refuse(error: &clap::Error) -> ExitCode {
-    let is_json = log_line::is_json() || std::env::args_os().any(|argument| argument == "--json");
-    if error.use_stderr() && is_json {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let has = |words: &[&str]| arguments.windows(words.len()).any(|part| part == words);
+    let as_json = has(&["--json"]) || has(&["--format=json"]) || has(&["--format", "json"]);
+    if error.use_stderr() && (as_json || log_line::is_json()) {
         let text = error.render().to_string();
         exit::report_message(Exit::Usage, text.trim_start_matches("error: ").trim_end(), true);
     } else {

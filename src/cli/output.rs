@@ -2,6 +2,7 @@
 
 use super::exit::{Exit, file_error};
 use super::log_line::{self, PROGRAM, SUMMARY};
+use super::visible::{visible, visible_line};
 use anyhow::Result;
 use indicatif::HumanCount;
 use serde::Serialize;
@@ -52,7 +53,7 @@ impl OutputMode {
         if log_line::is_json() {
             log_line::say(Level::INFO, SUMMARY, text.trim_end(), serde_json::to_value(summary)?);
         } else {
-            eprint!("{text}");
+            eprint!("{}", visible(&text));
         }
         Ok(())
     }
@@ -64,14 +65,14 @@ pub(super) fn print<T: Serialize>(answer: &T, json: bool, text: impl FnOnce(&T) 
     Ok(Exit::Done)
 }
 
-/// Writes an answer as text, or as one line of JSON.
+/// Writes an answer as text that terminals may show, or as one line of JSON.
 pub(super) fn write_answer<T: Serialize>(
     out: &mut impl Write,
     answer: &T,
     json: bool,
     text: impl FnOnce(&T) -> String,
 ) -> Result<()> {
-    let text = if json { serde_json::to_string(answer)? + "\n" } else { text(answer) };
+    let text = if json { serde_json::to_string(answer)? + "\n" } else { visible(&text(answer)).into_owned() };
     Ok(out.write_all(text.as_bytes())?)
 }
 
@@ -94,8 +95,9 @@ pub(super) fn no_pages_text(n_gone: u64, n_rejected: u64, advice: &str) -> Strin
 pub(super) fn rejections_text<'a>(
     rejected: impl Iterator<Item = (&'a str, u64, Option<(i64, &'a str, &'a str)>)>,
 ) -> String {
-    let first =
-        |(offset, source, message): (i64, &str, &str)| format!(", first record {offset} of {source}: {message}");
+    let first = |(offset, source, message): (i64, &str, &str)| {
+        format!(", first record {offset} of {}: {}", visible_line(source), visible_line(message))
+    };
     let line = |(reason, n, of_first): (&str, u64, Option<_>)| {
         format!("    {} {reason}{}\n", HumanCount(n), of_first.map(first).unwrap_or_default())
     };
@@ -104,7 +106,7 @@ pub(super) fn rejections_text<'a>(
 
 /// The lines of a summary about what could not be read.
 pub(super) fn unreadable_text<'a>(unreadable: impl IntoIterator<Item = &'a String>) -> String {
-    unreadable.into_iter().map(|what| format!("  unreadable: {what}\n")).collect()
+    unreadable.into_iter().map(|what| format!("  unreadable: {}\n", visible_line(what))).collect()
 }
 
 /// Rows on their way out, as CSV with a header or one JSON object a line.

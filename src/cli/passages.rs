@@ -9,7 +9,7 @@ use super::page_file::page_of_file;
 use super::render::percent;
 use super::wiring::open_read_only;
 use crate::config::Config;
-use crate::document::{CanonicalRule, DocumentId, word_starts};
+use crate::document::{CanonicalRule, DocumentId, Page, word_starts};
 use crate::files::input_files;
 use crate::ports::{InputPages, Snapshot};
 use crate::query::{self, ComparedTexts, TextOrigin, sought_page, text_of_page};
@@ -93,7 +93,9 @@ fn find_sought(
         [] => inputs.readable(store.sources()?),
         named => input_files(named).map_err(usage)?,
     };
-    let found = inputs.find(&sought, paths, None)?;
+    let mut sketcher = store.rule().sketcher(store.seed());
+    let mut is_page_of = |page: &Page, document| query::is_page_of(store, &mut sketcher, page, document);
+    let found = inputs.find(&sought, paths, &mut is_page_of, None)?;
     let missing = sides.iter_mut().filter(|side| matches!(side, TextOfSide::Sought(..)));
     for ((side, sought), found) in missing.zip(sought).zip(found) {
         if let Some(found) = found {

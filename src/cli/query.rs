@@ -17,6 +17,7 @@ use crate::query::{self, HostReuse, LostSearch};
 use crate::sketch::{Rule, Sketch, SketchRule, SketchedContent, Sketcher};
 use crate::wire::Limits;
 use anyhow::{Error, Result};
+use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -86,13 +87,17 @@ pub(super) fn query(config: &Config, question: Question, format: AnswerFormat) -
     }
 }
 
-/// The kept text of a page. For people, a missing one is an error that says why.
+/// The kept text of a page, in a file or a pipe as it is. For people, a missing one is an error that says why.
 fn kept_text(config: &Config, of: &str, sweep: Option<&str>, format: AnswerFormat) -> Result<Exit> {
     let store = open(config)?;
     let document = version(&store, of, sweep)?;
     let answer = query::text(&store, document)?;
     if let Some(missing) = answer.missing.filter(|_| format != AnswerFormat::Json) {
         return Err(ending(Exit::NotFound, format!("there is no text of document {document}. {}", missing.reason())));
+    }
+    if format == AnswerFormat::Table && !stdout().is_terminal() {
+        stdout().write_all(render::kept_text(&answer).as_bytes())?;
+        return Ok(Exit::Done);
     }
     print_as(&answer, format, answer_table::TEXT, render::kept_text)
 }

@@ -6,7 +6,7 @@ use super::exit::{Exit, ending, file_error, usage};
 use super::export::CLUSTER_COLUMNS;
 use super::output::OutputMode;
 use super::output_path::check_outside_stores;
-use super::table::{TableFormat, TableWriter, chosen};
+use super::table::{TableFile, TableFormat, chosen};
 use super::wiring::{check_share, open_read_only, open_store, watch_signals};
 use crate::backfill::{self, BackfillError, Context, LinkRule, ReclusterPolicy, Reclustered, Representative};
 use crate::cluster::Clusters;
@@ -64,7 +64,7 @@ pub(super) fn recluster(config: &Config, args: &ReclusterArgs, mode: OutputMode)
     };
     let n_clusters_before = store.clusters()?.n_clusters();
     let columns = chosen(CLUSTER_COLUMNS.all, CLUSTER_COLUMNS.default, &[])?;
-    write_clusters(&store, &reclustered.names, TableWriter::create(Some(&args.out), format, columns)?)?;
+    write_clusters(&store, &reclustered.names, TableFile::create(Some(&args.out), format, columns)?)?;
     let n_events = if args.apply { apply(&mut store, rule, policy, &reclustered)? } else { 0 };
     let is_first = |(at, name): (usize, &DocumentId)| name.0 as usize == at + 1;
     let summary = ReclusterSummary {
@@ -121,7 +121,7 @@ fn apply(store: &mut RocksStore, rule: LinkRule, policy: ReclusterPolicy, reclus
     Ok(events.len())
 }
 
-fn write_clusters(store: &RocksStore, names: &[DocumentId], mut rows: TableWriter) -> Result<()> {
+fn write_clusters(store: &RocksStore, names: &[DocumentId], mut rows: TableFile) -> Result<()> {
     let mut failed = None;
     store.each_sighting(&mut |sighting| {
         let Some(document) = sighting.moment.seen.document() else { return true };
@@ -136,5 +136,5 @@ fn write_clusters(store: &RocksStore, names: &[DocumentId], mut rows: TableWrite
         failed.is_none()
     })?;
     failed.map_or(Ok(()), Err)?;
-    Ok(rows.finish()?)
+    rows.finish()
 }

@@ -199,7 +199,7 @@ pub(super) fn sweeps(sweeps: &[Sweep]) -> String {
 pub(super) fn groups(groups: &[Group]) -> String {
     let mut text = String::new();
     for Group { cluster, urls } in groups {
-        let cluster = cluster.map_or("never seen".to_string(), |cluster| format!("cluster {cluster}"));
+        let cluster = cluster.map_or("no page".to_string(), |cluster| format!("cluster {cluster}"));
         let (best, others) = urls.split_first().map_or(("", &[][..]), |(best, others)| (best.as_str(), others));
         let _ = writeln!(text, "{best}  {cluster}");
         for other in others {
@@ -372,7 +372,7 @@ fn likeness_of_link(link: &ChainLink) -> String {
     }
 }
 
-/// A kept text as it is.
+/// A kept text with a line end.
 pub(super) fn kept_text(answer: &TextAnswer) -> String {
     let text = answer.text.as_deref().unwrap_or_default();
     if text.ends_with('\n') { text.to_string() } else { format!("{text}\n") }
@@ -390,14 +390,14 @@ pub(super) fn status(status: &Status) -> String {
         n_bytes => format!("{} of kept texts\n", HumanBytes(n_bytes)),
     };
     let text = format!(
-        "{} sightings of {} URLs in {} sweeps, and {} that a URL is gone, redirected or lost\n\
+        "{} URLs in {} sweeps: {} sightings of pages, and {} that a URL is gone, redirected or lost\n\
          {} documents in {} clusters\n\
          {} clusters of similar documents hold {} documents; the largest{} holds {}\n\
          {} clusters of equal pages only hold {} URLs\n\
          {} events, {} on disk\n",
-        n(status.n_sightings),
         n(status.n_urls),
         n(status.n_sweeps),
+        n(status.n_sightings),
         n(status.n_gone),
         n(status.n_documents),
         n(status.n_clusters),

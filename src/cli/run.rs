@@ -5,7 +5,7 @@ use super::crash_handler;
 use super::exit::{Exit, ending, usage};
 use super::forget::forget_old;
 use super::heart::Heart;
-use super::output::{OutputMode, rejections_text};
+use super::output::{self, OutputMode, rejections_text};
 use super::output_path::check_not_read;
 use super::page_file::sketch_file;
 use super::roles;
@@ -552,7 +552,7 @@ fn unreadable_text(summary: &Summary) -> String {
     if n > 0 && tracing::enabled!(tracing::Level::ERROR) {
         return format!("  unreadable {}: see the errors above\n", HumanCount(n));
     }
-    let mut text: String = summary.unreadable.iter().map(|what| format!("  unreadable: {what}\n")).collect();
+    let mut text = output::unreadable_text(&summary.unreadable);
     let n_more = n.saturating_sub(summary.unreadable.len() as u64);
     if n_more > 0 {
         let _ = writeln!(text, "  and {} more", HumanCount(n_more));

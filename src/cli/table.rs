@@ -5,12 +5,12 @@ use super::output::csv_error;
 use crate::files::{ColumnKind, NewFile, ParquetWriter, url_of};
 #[cfg(feature = "object-store")]
 use crate::objects::NewObject;
-use anyhow::Result;
+use anyhow::{Error, Result};
 use clap::ValueEnum;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 use std::io::{self, BufWriter, IsTerminal, Write, stdout};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How a table is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -186,6 +186,37 @@ impl TableWriter {
             Destination::Object(object) => object.finish(),
             Destination::Stdout(mut stdout) => stdout.flush(),
         }
+    }
+}
+
+/// A table that somebody asked for by its path, which every error names.
+pub(super) struct TableFile {
+    table: TableWriter,
+    /// None for standard output.
+    path: Option<PathBuf>,
+}
+
+impl TableFile {
+    /// Begins a table as [`TableWriter::create`] does.
+    pub fn create(out: Option<&Path>, format: TableFormat, columns: Vec<Column>) -> Result<Self> {
+        Ok(TableFile { table: TableWriter::create(out, format, columns)?, path: out.map(Path::to_path_buf) })
+    }
+
+    /// Writes a row as [`TableWriter::write`] does.
+    pub fn write(&mut self, row: &impl Serialize) -> Result<()> {
+        self.table.write(row).map_err(|error| named(self.path.as_deref(), error))
+    }
+
+    /// Writes what is still buffered, and gives the file its name.
+    pub fn finish(self) -> Result<()> {
+        self.table.finish().map_err(|error| named(self.path.as_deref(), error))
+    }
+}
+
+fn named(path: Option<&Path>, error: io::Error) -> Error {
+    match path {
+        Some(path) => file_error("write", path, &error),
+        None => error.into(),
     }
 }
 

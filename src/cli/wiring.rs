@@ -94,11 +94,12 @@ pub(super) fn file_source(config: &Config, inputs: Vec<Input>, progress: Progres
     Ok(source)
 }
 
-/// The lines of a file, or of standard input, without blank ones.
+/// The lines of a file, or of standard input, without blank ones and without a byte-order mark.
 pub(super) fn lines(path: &Path) -> Result<Vec<String>> {
     let text =
         if path == Path::new("-") { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(path) };
     let text = text.map_err(|error| file_error("read", path, &error))?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     Ok(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(String::from).collect())
 }
 

@@ -2,6 +2,8 @@
 
 use super::fingerprint::{Fingerprint, Seed};
 use memchr::memchr;
+use std::borrow::Cow;
+use std::fmt::Write;
 
 /// Returns the host of a URL with its port; empty if it has none. URLs are opaque keys and are never normalised.
 pub fn host_of(url: &str) -> &str {
@@ -30,6 +32,26 @@ pub fn path_of(url: &str) -> &str {
 /// is not an absolute URL or nothing is left.
 pub fn resolve(base: &str, reference: &str) -> Option<String> {
     BaseUrl::new(base).resolve(reference)
+}
+
+/// The reference in an `href`, as browsers read it: tabs and line ends are dropped; other blanks and control characters, which
+/// no page's URL has, are percent-encoded.
+pub fn reference_of_href(href: &str) -> Cow<'_, str> {
+    if href.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Cow::Borrowed(href);
+    }
+    let is_invisible = |c: char| c.is_whitespace() || c.is_control();
+    let mut reference = String::with_capacity(href.len());
+    for c in href.trim_matches(is_invisible).chars() {
+        match c {
+            '\t' | '\n' | '\r' => {}
+            c if is_invisible(c) => c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| {
+                let _ = write!(reference, "%{byte:02X}");
+            }),
+            c => reference.push(c),
+        }
+    }
+    Cow::Owned(reference)
 }
 
 /// A URL against which references are resolved, taken apart once.
@@ -168,6 +190,18 @@ mod tests {
             ("", "", ""),
         ] {
             assert_eq!((host_of(url), path_of(url)), (host, path), "{url}");
+        }
+    }
+
+    #[test]
+    fn an_href_is_read_as_browsers_do() {
+        for (href, reference) in [
+            ("/a/b?c=%20", "/a/b?c=%20"),
+            ("/été", "/été"),
+            (" \n/a\n/b\t\r\n?c\u{1b} ", "/a/b?c"),
+            ("/a b\u{1b}[31m\u{9b}\u{a0}c", "/a%20b%1B[31m%C2%9B%C2%A0c"),
+        ] {
+            assert_eq!(reference_of_href(href), reference, "{href:?}");
         }
     }
 

@@ -20,7 +20,7 @@ mod tag;
 mod unicode;
 mod words;
 
-pub use address::{BaseUrl, host_key, host_of, path_of, resolve, url_key};
+pub use address::{BaseUrl, host_key, host_of, path_of, reference_of_href, resolve, url_key};
 pub(crate) use ascii::{BLOCK_BYTES, alphabetic, prefix as ascii_prefix};
 pub use canonical::{
     CANONICAL_VERSION, CanonicalForm, CanonicalRule, Canonicaliser, NoText, PageContent, content_blocks, mark_text,

@@ -9,7 +9,9 @@ use super::overview::{Counted, OverviewCache};
 use super::request::QueryRequest;
 use super::settings::Settings;
 use super::throughput::{Pace, Throughput};
+use crate::document::Page;
 use crate::ports::{FoundPage, InputPages, KeptEvents, Snapshot, Snapshots, SoughtPage};
+use crate::query;
 use crate::sketch::Sketcher;
 use crate::sweep::Ranking;
 use crate::wire::Limits;
@@ -193,7 +195,10 @@ impl<V: Snapshots> Service<V> {
         };
         // A little less, so that the answer is on its way in time.
         let until = Instant::now() + ms(self.settings.response_ms_max / 10 * 9);
-        let found = inputs.find(sought, inputs.readable(snapshot.sources()?), Some(until));
+        let mut is_page_of = |page: &Page, document| {
+            self.sketch(snapshot, |sketcher| query::is_page_of(snapshot, sketcher, page, document))
+        };
+        let found = inputs.find(sought, inputs.readable(snapshot.sources()?), &mut is_page_of, Some(until));
         let found = found.map_err(|error| HttpError::failed(format!("cannot read the inputs: {error}")))?;
         if Instant::now() >= until && found.iter().any(Option::is_none) {
             let message = "the inputs are too large to find a page in time; `lookalike query compare --passages` takes as long as \

@@ -3,7 +3,8 @@
 use super::archive;
 use super::client::TrustedProxies;
 use super::hosts::Hosts;
-use serde::{Deserialize, Serialize};
+use crate::ports::SecretReference;
+use serde::{Deserialize, Serialize, Serializer};
 
 /// The smallest buffer that hyper reads a head into.
 const HEAD_BYTES_MIN: usize = 8192;
@@ -21,8 +22,10 @@ pub struct Settings {
     /// 421.
     pub hosts: String,
     /// Where to read the token that a request must show to close a sweep: `file:PATH` or `env:NAME`. Empty: none may.
+    #[serde(serialize_with = "shown_secret")]
     pub token: String,
     /// Where to read the token that a request must show to read: `file:PATH` or `env:NAME`. Empty: anybody may read.
+    #[serde(serialize_with = "shown_secret")]
     pub read_token: String,
     /// Addresses of proxies, and networks of them, separated by commas, whose `x-forwarded-for` names the client.
     pub trusted_proxies: String,
@@ -71,6 +74,10 @@ pub struct Settings {
     pub staleness_ms_max: u64,
     /// How long an answer about the whole store is repeated before the store is counted again.
     pub stats_cache_ms: u64,
+}
+
+fn shown_secret<S: Serializer>(setting: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(SecretReference::shown(setting))
 }
 
 impl Default for Settings {

@@ -1,7 +1,7 @@
 //! The settings of Kafka, and the librdkafka properties that are fixed because a promise depends on them.
 
 use super::statistics::STATISTICS_MS;
-use crate::ports::SecretReference;
+use crate::ports::{HIDDEN, SecretReference};
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
@@ -197,9 +197,6 @@ pub enum SettingsError {
     #[error("kafka.properties: {0}; see librdkafka's CONFIGURATION.md")]
     Refused(String),
 }
-
-/// The placeholder for a secret in printed settings.
-const HIDDEN: &str = "(hidden)";
 
 /// librdkafka 2 requires that `fetch.max.bytes` holds a message of `message.max.bytes`, 1,000,000 by default.
 const FETCH_BYTES_MIN: usize = 1 << 20;
@@ -524,8 +521,7 @@ fn redacted(properties: &BTreeMap<String, String>) -> BTreeMap<&str, &str> {
     properties
         .iter()
         .map(|(name, value)| {
-            let is_hidden = is_secret(name) && SecretReference::parse(value).is_none();
-            (name.as_str(), if is_hidden { HIDDEN } else { value.as_str() })
+            (name.as_str(), if is_secret(name) { SecretReference::shown(value) } else { value.as_str() })
         })
         .collect()
 }

@@ -16,7 +16,7 @@ pub enum CloseError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The sink failed.
-    #[error("events cannot be published: {0}")]
+    #[error("events cannot be published")]
     Sink(#[from] SinkError),
 }
 

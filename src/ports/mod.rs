@@ -26,7 +26,7 @@ pub use control::{CloseFailure, ClosingPart, SweepCloser};
 pub use crash_notes::{CrashNote, CrashNotes, PoisonGuard};
 pub use forget::{Forgotten, ForgottenUrl, Remainders};
 pub use input_notes::{InputNotes, InputState};
-pub use input_pages::{FoundPage, InputPages, SoughtPage};
+pub use input_pages::{FoundPage, InputPages, IsPageOf, SoughtPage};
 pub use kept_events::KeptEvents;
 pub use load::{EmptyStore, Family, LoadDocument, LoadMetadata, LoadRow, Loader, Table};
 pub use published::{EventReader, PublishedEvent};
@@ -34,7 +34,7 @@ pub use related::{
     BagChange, FragmentsAbout, NEIGHBOURS_MAX, Neighbours, RelatedBuild, RelatedClusters, RelatedRefresh,
     RelatedTables, RelatedView,
 };
-pub use secret::SecretReference;
+pub use secret::{HIDDEN, SecretReference};
 pub use sink::{Acknowledged, OutputNote, OutputNotes, Sink, SinkError, SketchSink};
 pub use snapshot::{DocumentShingles, DocumentText, LinkView, Snapshot, Snapshots, Staleness, StoredDocument};
 pub use source::{Chunk, Incoming, Polled, Progress, ProgressMap, Reading, Source, SourceError, StartTimes};

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 const FROM_FILE: &str = "file:";
 const FROM_ENVIRONMENT: &str = "env:";
 
+/// What stands for a secret in printed settings.
+pub const HIDDEN: &str = "(hidden)";
+
 /// Where a secret is. Never holds the secret itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretReference {
@@ -23,6 +26,11 @@ impl SecretReference {
             (_, Some(name)) => Some(SecretReference::Variable(name.to_string())),
             _ => None,
         }
+    }
+
+    /// A setting of a secret as it may be printed: a reference as it is, and nothing of a secret that stands there itself.
+    pub fn shown(setting: &str) -> &str {
+        if setting.is_empty() || Self::parse(setting).is_some() { setting } else { HIDDEN }
     }
 
     /// Reads the secret.
@@ -54,6 +62,8 @@ mod tests {
         assert_eq!(SecretReference::parse("env:TOKEN"), Some(SecretReference::Variable("TOKEN".into())));
         assert_eq!(SecretReference::parse("SASL_SSL"), None);
         assert_eq!(SecretReference::parse(""), None);
+        let shown = ["file:/run/secret", "env:TOKEN", "s3cr3t", ""].map(SecretReference::shown);
+        assert_eq!(shown, ["file:/run/secret", "env:TOKEN", "(hidden)", ""]);
     }
 
     #[test]

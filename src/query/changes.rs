@@ -3,7 +3,7 @@
 use super::lost::{LostSearch, lost_many};
 use crate::document::{DocumentId, FetchTime, host_of};
 use crate::ports::{Snapshot, StoreError};
-use crate::sketch::compare;
+use crate::sketch::compare_redacted;
 use crate::sweep::{Evidence, Observation, Seen, Sighting, counted};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -224,7 +224,7 @@ impl Count {
                 documents.iter().copied().zip(snapshot.documents(&documents)?).collect();
             for (a, b, name) in batch {
                 let (Some(a), Some(b)) = (sketches.get(a), sketches.get(b)) else { continue };
-                let resemblance = compare(&a.sketch, &b.sketch, snapshot.rule().sketch.rule).resemblance;
+                let resemblance = compare_redacted(&a.sketch, &b.sketch, snapshot.rule().sketch.rule).resemblance;
                 let tenth = ((resemblance * N_TENTHS as f64) as usize).min(N_TENTHS - 1);
                 self.each(name, |row| {
                     row.n_changes_by_resemblance[tenth] += 1;

@@ -8,7 +8,7 @@ use super::similar::{Comparison, compare_sketches, hundredths, last_seen};
 use crate::cluster::Link;
 use crate::document::{ClusterId, DocumentId};
 use crate::ports::{Snapshot, StoreError, StoredDocument};
-use crate::sketch::compare;
+use crate::sketch::{Estimate, compare, compare_redacted};
 use crate::sweep::documents_between;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
@@ -65,7 +65,8 @@ pub struct ChainLink {
     pub to: DocumentId,
     /// Where it was last seen.
     pub to_url: String,
-    /// Their resemblance when they were linked, 0 to 1, in hundredths.
+    /// Their resemblance when they were linked, 0 to 1, in hundredths; of documents that are kept whole the one that answers may
+    /// reveal, which is a hundredth or two beside it.
     pub resemblance: f64,
     /// How much of one is in the other, the larger way, in hundredths; none: the sketches do not tell.
     pub containment: Option<f64>,
@@ -198,14 +199,18 @@ fn chain_link(
     stored: &[StoredDocument],
 ) -> ChainLink {
     let rule = snapshot.rule();
-    let estimate = compare(&stored[0].sketch, &stored[1].sketch, rule.sketch.rule);
-    let comparison = Comparison::from_estimate(&estimate).in_hundredths();
-    let ways = [comparison.containment_of_a_in_b, comparison.containment_of_b_in_a];
-    let containment = ways.into_iter().flatten().max_by(f64::total_cmp);
+    let (a, b) = (&stored[0].sketch, &stored[1].sketch);
+    let decisive = compare(a, b, rule.sketch.rule);
+    let shown = compare_redacted(a, b, rule.sketch.rule);
+    let containment = |estimate: &Estimate| {
+        let comparison = Comparison::from_estimate(estimate).in_hundredths();
+        let ways = [comparison.containment_of_a_in_b, comparison.containment_of_b_in_a];
+        ways.into_iter().flatten().max_by(f64::total_cmp)
+    };
     let threshold = rule.cluster.threshold;
     let kind = match link.resemblance {
         1.0 => LinkKind::Equal,
-        r if r < threshold && containment.is_some_and(|containment| containment >= threshold) => LinkKind::Contained,
+        r if r < threshold && containment(&decisive).is_some_and(|share| share >= threshold) => LinkKind::Contained,
         _ => LinkKind::Near,
     };
     ChainLink {
@@ -213,8 +218,9 @@ fn chain_link(
         from_url: urls[0].clone(),
         to: documents[1],
         to_url: urls[1].clone(),
-        resemblance: hundredths(link.resemblance),
-        containment,
+        // What bits that are never revealed add to the link's resemblance stays in the store.
+        resemblance: hundredths(if shown == decisive { link.resemblance } else { shown.resemblance }),
+        containment: containment(&shown),
         kind,
     }
 }

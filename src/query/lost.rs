@@ -2,7 +2,7 @@
 //! shingle is looked for nowhere: pages of so few words are equal by chance.
 
 use super::answers::UrlSighting;
-use super::similar::{Comparison, hundredths};
+use super::similar::{Comparison, compare_sketches, hundredths};
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint, host_of};
 use crate::ports::{Snapshot, StoreError};
 use crate::sketch::{Sketch, compare};
@@ -448,7 +448,7 @@ impl Pool {
         for document in &documents[1..] {
             let (Some(a), Some(b)) = (self.sketches.get(&copy), self.sketches.get(document)) else { continue };
             let estimate = compare(a, b, rule);
-            let comparison = Comparison::from_estimate(&estimate).in_hundredths();
+            let comparison = compare_sketches(a, b, rule).in_hundredths();
             compared.insert(*document, (estimate.resemblance, comparison));
         }
         Ok(compared)

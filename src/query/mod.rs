@@ -57,5 +57,5 @@ pub use report::{PlaceRow, Report, ReportQuestion, StandingCluster, report};
 pub use reuse::{HostReuse, ReusedPage, reuse_of_content, reuse_of_document};
 pub use similar::{Comparison, SimilarDocument, compare_sketches, document_at, nothing_to_compare, similar};
 pub use sweeps::{Sweep, sweeps};
-pub use text::{MissingText, TextAnswer, named_version, sought_page, text, text_of_page};
+pub use text::{MissingText, TextAnswer, is_page_of, named_version, sought_page, text, text_of_page};
 pub use url_search::{SearchPosition, UrlMatch, UrlMatches, find_urls};

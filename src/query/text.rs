@@ -4,6 +4,7 @@ use super::answers::url as url_history;
 use super::explain::{NamedDocument, named_document};
 use crate::document::{CanonicalRule, ClusterId, Content, DocumentId, Page, tidy_text};
 use crate::ports::{DocumentText, Snapshot, SoughtPage, StoreError};
+use crate::sketch::Sketcher;
 use crate::sweep::Observation;
 use serde::Serialize;
 
@@ -83,6 +84,21 @@ pub fn sought_page(snapshot: &impl Snapshot, document: DocumentId) -> Result<Sou
     let sweeps = sightings.iter().filter_map(|sighting| sighting.moment.sweep.clone()).collect();
     let places = sightings.into_iter().map(|sighting| (sighting.url, sighting.moment.fetched_at)).collect();
     Ok(SoughtPage { document, places, sweeps })
+}
+
+/// Whether a page is one of a document, by the equivalences of the store, whose `sketcher` this is. The limits of today do not
+/// matter: the store took the page in.
+///
+/// # Errors
+/// [`StoreError`]
+pub fn is_page_of(
+    snapshot: &impl Snapshot,
+    sketcher: &mut Sketcher,
+    page: &Page,
+    document: DocumentId,
+) -> Result<bool, StoreError> {
+    let Ok(Some(content)) = sketcher.sketch_page(page, usize::MAX) else { return Ok(false) };
+    Ok(snapshot.equal_to(&content.equivalences)?.contains(&document))
 }
 
 /// The document that a text names as of [`named_document`], or that a sweep saw last at a URL. A document that is named by its

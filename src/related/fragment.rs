@@ -3,7 +3,8 @@
 use super::rule::{RelatedRule, Titles};
 use super::stop_words::{ShortWord, StopWords};
 use crate::document::{
-    BLOCK_BYTES, BaseUrl, Mark, MarkKind, MarkedText, alphabetic, append_words, ascii_prefix, resolve,
+    BLOCK_BYTES, BaseUrl, Mark, MarkKind, MarkedText, alphabetic, append_words, ascii_prefix, reference_of_href,
+    resolve,
 };
 use std::borrow::Cow;
 use std::ops::Range;
@@ -103,7 +104,7 @@ impl FragmentReader {
     /// fragments of URLs are cut off.
     pub fn read(&mut self, url: &str, page: &MarkedText) -> PageText {
         self.read_words(page);
-        let base = page.base.as_deref().and_then(|base| resolve(url, base));
+        let base = page.base.as_deref().and_then(|base| resolve(url, &reference_of_href(base)));
         let base = BaseUrl::new(base.as_deref().unwrap_or(url));
         let own = url.split('#').next().unwrap_or(url);
         let with_title = self.titles == Titles::Linking;
@@ -114,7 +115,7 @@ impl FragmentReader {
         let targets = self.links.iter().filter_map(|Link { mark, words }| {
             let is_beyond = self.words.is_full() && words.start == self.words.n_words();
             let MarkKind::LinkBegins(href) = &page.marks[*mark].kind else { return None };
-            let target = if is_beyond { None } else { base.resolve(href) }?;
+            let target = if is_beyond { None } else { base.resolve(&reference_of_href(href)) }?;
             (is_http(&target) && target.len() <= TARGET_BYTES_MAX && target != own).then_some((target, words))
         });
         for (target, words) in targets.take(self.per_page_max) {
@@ -391,9 +392,20 @@ mod tests {
         let html = "<base href=/d/><a href=#top>self</a><a href=/b/page.html>self</a><a href=mailto:x@y>mail</a>\
                     <a href=javascript:go()>go</a><a href=>folder</a><a href='//Other/x y'>other</a><a href=e>rose</a>";
         let targets: Vec<_> = read(&rule, html).passages.into_iter().map(|passage| passage.target).collect();
-        assert_eq!(targets, ["http://a/d/", "http://a/d/", "http://Other/x y", "http://a/d/e"]);
+        assert_eq!(targets, ["http://a/d/", "http://a/d/", "http://Other/x%20y", "http://a/d/e"]);
         let one = RelatedRule { per_page_max: 1, ..rule };
         assert_eq!(read(&one, html).passages.len(), 1);
+    }
+
+    /// Lost once: a link whose `href` a page breaks over lines, which browsers join. Wrong once: control characters of an `href`
+    /// came raw to whoever printed its target.
+    #[test]
+    fn targets_have_no_line_ends_and_no_control_characters() {
+        let html =
+            "<base href='/\nd/'><a href='e/\n  f\t.html'>rose</a><a href='http://b/\u{1b}[31mRED\u{9b}&#10;g'>rose</a>";
+        let targets: Vec<_> =
+            read(&RelatedRule::default(), html).passages.into_iter().map(|said| said.target).collect();
+        assert_eq!(targets, ["http://a/d/e/%20%20f.html", "http://b/%1B[31mRED%C2%9Bg"]);
     }
 
     #[test]

@@ -62,7 +62,9 @@ fn templates_and_chains_are_told_from_copies() {
         let explained: Value = serde_json::from_str(&world.ask("explain --json", &[&a, &b])).expect("JSON");
         assert_eq!(explained["connection"], "chain");
         assert_eq!(explained["comparison"]["resemblance"], row["farthest_resemblance"]);
-        assert!(explained["weakest"]["resemblance"].as_f64() >= row["weakest_link"].as_f64());
+        // What `explain` shows of short documents may be a hundredth or two below what decided.
+        let [weakest, of_all] = [&explained["weakest"]["resemblance"], &row["weakest_link"]].map(Value::as_f64);
+        assert!(weakest >= of_all.map(|share| share - 0.02), "{weakest:?} {of_all:?}");
     }
     assert_eq!(audited(&world, &["--min-documents", "13"])["n_suspicious"], 1);
     let limited = audited(&world, &["--limit", "1"]);
@@ -72,6 +74,8 @@ fn templates_and_chains_are_told_from_copies() {
 #[test]
 fn people_and_tables_are_answered() {
     let world = world();
+    // Wrong once: without a row to show, no cluster was suspicious.
+    assert_eq!(world.ask("audit --limit 0", &[]), "2 more; --limit shows them\n");
     let shown = world.ask("audit --limit 1", &[]);
     for part in [
         "12 documents of 6 names; 83 % have another than \"item-0\"",

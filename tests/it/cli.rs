@@ -351,7 +351,7 @@ fn the_sample_answers_questions() {
     }
     assert_eq!(world.command("query cluster").arg("999999").output().expect("starts").status.code(), Some(4));
     let stats = world.ask("stats", &[]);
-    assert!(stats.contains("646 sightings of 371 URLs in 3 sweeps"), "{stats}");
+    assert!(stats.contains("371 URLs in 3 sweeps: 646 sightings of pages"), "{stats}");
     assert_eq!(world.ask("export clusters --json", &[]).lines().count(), 646);
 }
 
@@ -651,6 +651,11 @@ fn configuration_is_shown_and_validated() {
     assert!(shown.contains("rule = \"mod\"") && shown.contains("modulus = 25"), "{shown}");
     assert!(!shown.contains(&format!("{:064x}", 7)), "the seed is secret");
     world.ask("config validate", &[]);
+    // Wrong once: a token that stood in the configuration itself was printed.
+    let bare = World::new().with("http.token", "s3cr3t-token").with("http.read_token", "env:READ_OF_TESTS");
+    let shown = bare.ask("config show", &[]);
+    assert!(shown.contains("\ntoken = \"(hidden)\"\nread_token = \"env:READ_OF_TESTS\"\n"), "{shown}");
+    assert!(!bare.ask("config show --json", &[]).contains("s3cr3t"));
     let wrong = world.write("wrong.toml", "[sketch]\nbits = 12\n");
     let output = world.command("config validate").arg("--config").arg(wrong).output().expect("starts");
     assert_eq!(output.status.code(), Some(2));
@@ -851,6 +856,11 @@ fn errors_are_one_json_object_with_json() {
         ("--json config validate", vec!["--config", missing.as_str()], 2, "usage", "check the path"),
         ("query lost --json", vec!["--urls-from", missing.as_str()], 2, "usage", "check the path"),
         ("changes --format csv --json", vec![], 2, "usage", "exclude each other"),
+        // Wrong once: with the long form of --json, errors were text.
+        ("query --format json url", vec!["http://nowhere/"], 1, "failed", "there is no store"),
+        ("query --format json url", vec!["--no-such-flag"], 2, "usage", "--no-such-flag"),
+        ("audit --format json", vec![], 1, "failed", "there is no store"),
+        ("changes --format json", vec![], 1, "failed", "there is no store"),
     ] {
         let (code, answer, said) = output_of(world.command(command).args(arguments));
         assert_eq!((code, answer.as_str()), (Some(exit_code), ""), "{command}: {said}");
@@ -885,6 +895,17 @@ fn file_errors_name_the_path_and_what_to_do() {
         assert!(!said.contains("os error") && !said.contains("Os {"), "{command}: {said}");
         assert!(said.contains("/no/") && (said.contains("check") || said.contains("see to")), "{said}");
     }
+    // Wrong once: of a full disk, exports named neither the file nor what to do, and `sweep close` said it twice.
+    std::os::unix::fs::symlink("/dev/full", world.path("full.csv")).expect("a link");
+    let full = world.path("full.csv").display().to_string();
+    for command in ["export clusters", "export links", "export positions", "recluster --threshold 0.8"] {
+        let (code, _, said) = output_of(world.command(command).args(["--out", full.as_str()]));
+        let expected =
+            format!("lookalike: cannot write {full}: No space left on device; free some space and run again\n");
+        assert!(code == Some(1) && said.ends_with(&expected), "{command}: {said}");
+    }
+    let (code, _, said) = output_of(world.command("sweep close 1-2014-08-01").args(["--events", "/dev/full"]));
+    assert_eq!((code, said.matches("No space left").count()), (Some(1), 1), "{said}");
 }
 
 /// Wrong once: colours and progress could not be turned off everywhere.
@@ -1082,7 +1103,7 @@ fn text_and_json_count_the_same() {
     assert_eq!((&stats["n_sightings"], &stats["n_gone"]), (&3.into(), &1.into()));
     let text = world.ask("stats", &[]);
     assert!(
-        text.starts_with("3 sightings of 2 URLs in 2 sweeps, and 1 that a URL is gone, redirected or lost\n"),
+        text.starts_with("2 URLs in 2 sweeps: 3 sightings of pages, and 1 that a URL is gone, redirected or lost\n"),
         "{text}"
     );
     let forgotten = json(&world.ask("forget --json", &["http://a/2"]));
@@ -1096,7 +1117,8 @@ fn text_and_json_count_the_same() {
 fn unknown_urls_of_a_list_are_said_to_be_unknown() {
     let world = World::new().with("related.on", true);
     world.run(&[world.write("1.jsonl", sweep_of(&["http://a/1"], "1"))]);
-    let list = world.write("urls", "http://nowhere/\n");
+    // Lost once: the first URL of a list with a byte-order mark, which was taken for a part of it.
+    let list = world.write("urls", "\u{feff}http://nowhere/\n");
     let list = list.to_str().expect("a path");
     let answer = world.ask("query related", &["--urls-from", list]);
     assert!(answer.contains("http://nowhere/: nothing is known about it") && !answer.contains("build"), "{answer}");

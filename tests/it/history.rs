@@ -1094,12 +1094,17 @@ fn results_are_grouped_and_reuse_of_a_text_is_listed() {
         at("http://c/half", 1, &words(0..100)),
         at("http://c/other", 1, &words(500..600)),
         at("http://d/near", 1, &words(0..198)),
+        gone("http://e/gone", 2),
     ];
     run(&world, "pages", &records);
     let urls =
         ["http://c/other", "http://a/whole", "http://nowhere/", "http://c/half", "http://d/near", "http://a/whole"];
     let ranked = world.write("ranked", lines(&urls));
     let groups = json(&world.ask("query group --json", &[ranked.to_str().expect("a path")]));
+    // Wrong once: a URL was "never seen" that was seen gone or as a redirect.
+    let seen = world.write("seen", lines(&["http://e/gone", "http://nowhere/"]));
+    let table = world.ask("query group", &[seen.to_str().expect("a path")]);
+    assert_eq!(table, "http://e/gone  no page\nhttp://nowhere/  no page\n");
     let grouped: Vec<&Value> = groups.as_array().expect("a list").iter().map(|group| &group["urls"]).collect();
     let half = json(&world.ask("query compare --json", &["http://a/whole", "http://c/half"]));
     // 91 shingles of 192.

@@ -133,6 +133,9 @@ fn what_changed_is_seen_at_a_glance() {
     let without = server.get("/v1/compare?a=1&b=2&passages=true");
     assert_eq!(without.status, 404);
     assert!(without.body.contains("With inputs=true it is looked for in the inputs."), "{}", without.body);
+    // Wrong once: a file that was written anew gave the words of another page.
+    std::fs::write(off.path("pages.jsonl"), line("10-01", &new) + &line("11-01", &old)).expect("written");
+    assert_eq!(server.get("/v1/compare?a=1&b=2&passages=true&inputs=true").status, 404);
     std::fs::remove_file(off.path("pages.jsonl")).expect("removed");
     let gone = server.get("/compare?a=1&b=2");
     assert!(!gone.body.contains("Read the inputs"), "{}", gone.body);

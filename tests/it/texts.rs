@@ -256,3 +256,48 @@ fn shared_passages_come_from_wherever_the_text_is() {
     assert!(table.contains("1 passages of A, 40 words") && table.contains("word0 word1"), "{table}");
     assert!(!nowhere.path("store").exists());
 }
+
+/// Wrong once: the first record of a URL and a time was taken for the document, whatever its words. Other pages were compared,
+/// and the answer said that it was exact.
+#[test]
+fn a_record_with_other_words_is_no_page_of_the_document() {
+    let words = |from: u32, n: u32| (from..from + n).map(|n| format!("word{n}")).collect::<Vec<_>>().join(" ");
+    let line = |day: u32, body: &str| page("http://a.example/", &format!("2026-11-0{day}T00:00:00Z"), "1", body) + "\n";
+    let world = World::new();
+    let pages = world
+        .write("pages.jsonl", [line(1, &words(0, 40)), line(1, &words(500, 60)), line(2, &words(500, 50))].concat());
+    world.run(std::slice::from_ref(&pages));
+    let compare = |a: &str| world.command("query compare --passages --json").args([a, "3"]).output().expect("starts");
+    for (document, offset, n_shared, containment) in [("1", 0, 0, 0.0), ("2", 1, 1, 41.0 / 51.0)] {
+        let output = compare(document);
+        let answer: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+        assert_eq!((&answer["a"]["offset"], &answer["b"]["offset"]), (&offset.into(), &2.into()), "{answer}");
+        assert_eq!(answer["passages"].as_array().map(Vec::len), Some(n_shared), "{answer}");
+        assert_eq!(answer["containment_of_a_in_b"].as_f64(), Some(containment), "{answer}");
+    }
+    // The file was written anew since, with another text in the record of document 1.
+    fs::write(&pages, [line(1, &words(900, 40)), line(1, &words(500, 60)), line(2, &words(500, 50))].concat())
+        .expect("written");
+    let output = compare("1");
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output.stdout));
+    assert!(text(&output.stderr).contains("there is no text of document 1."), "{}", text(&output.stderr));
+    assert_eq!(compare("2").status.code(), Some(0));
+}
+
+/// Wrong once: control characters of crawled pages reached the terminal, where they paint, move the cursor and ring.
+#[test]
+fn text_for_people_has_no_control_characters() {
+    let body = (0..20).map(|n| format!("rose{n} \u{1b}[31m \u{7} ")).collect::<String>();
+    let world = keeping();
+    world.run(&[world.write("pages.jsonl", page("http://a.example/", "2026-11-01T00:00:00Z", "1", &body) + "\n")]);
+    let table = world.ask("query compare --passages", &["1", "1"]);
+    assert!(table.contains("rose0 \u{fffd}[31m \u{fffd} rose1") && !table.contains('\u{1b}'), "{table}");
+    let file = world.write("page.html", format!("<p>{body}"));
+    let blocks = world.ask("sketch --page --explain", &[file.to_str().expect("a path")]);
+    assert!(blocks.contains("rose0 \u{fffd}[31m") && !blocks.contains('\u{1b}'), "{blocks}");
+    // A program gets the text as it is.
+    assert_eq!(world.ask("query text", &["1"]), format!("{body}\n"));
+    let missing = world.command("query url").arg("http://\u{1b}[31m/").output().expect("starts");
+    assert!(text(&missing.stderr).contains("http://\u{fffd}[31m/"), "{}", text(&missing.stderr));
+}

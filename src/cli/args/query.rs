@@ -42,7 +42,8 @@ Examples:
     /// Show the kept text of a page: what counts of it, without markup
     ///
     /// The store keeps texts of documents that come while store.keep_text is "canonical". Of several pages that are one
-    /// document it has the text of the first.
+    /// document it has the text of the first. In a file or a pipe the text is as it is; a terminal shows U+FFFD for its
+    /// control characters.
     #[command(after_long_help = "\
 Examples:
   lookalike query text https://example.com/
