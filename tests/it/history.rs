@@ -1018,9 +1018,8 @@ fn a_short_list_of_places_begins_as_a_long_one() {
     records.extend(["http://d/githooks.aaa", "http://d/githooks.zzz"].map(|url| seen(url, 2, 9)));
     records.push(gone("http://d/hooks.txt", 2));
     run(&world, "pages", &records);
-    let answers = |url: &str, limit: &str| {
-        json(&world.ask("query lost --json", &[url, "--limit", limit]))["answers"].clone()
-    };
+    let answers =
+        |url: &str, limit: &str| json(&world.ask("query lost --json", &[url, "--limit", limit]))["answers"].clone();
     for (url, expected) in [
         ("http://a/lost", vec!["http://a/target", "http://b/far/away"]),
         ("http://c/0", vec!["http://c/12"]),
