@@ -16,7 +16,7 @@ pub(super) fn parquet_metadata(file: &InputFile) -> Result<ArrowReaderMetadata, 
     let damaged = |error: parquet::errors::ParquetError| ReadError::Parquet(error.to_string());
     let metadata = ArrowReaderMetadata::load(file, ArrowReaderOptions::new()).map_err(damaged)?;
     let leaves = metadata.parquet_schema().columns().iter();
-    // Nobody reads those in lists.
+    // Columns of lists are not read.
     let wide = leaves.filter(|leaf| leaf.physical_type() == Type::INT96 && leaf.max_rep_level() == 0);
     let paths: Vec<&[String]> = wide.map(|leaf| leaf.path().parts()).collect();
     if paths.is_empty() {

@@ -228,39 +228,34 @@ struct JsonRow<'a> {
     reads_any_time: bool,
 }
 
-impl JsonRow<'_> {
-    /// The content type of bytes, which a column of HTML or text is for, whatever the row says; their charset is what it says.
-    /// None for bytes of another kind, and where the row says that they are no text.
-    fn content_type_of_bytes(&self) -> Option<String> {
-        let kind = self.columns.iter().find_map(|column| {
-            let kind = match column.field {
-                PageField::Html => "text/html",
-                PageField::Text => "text/plain",
-                _ => return None,
-            };
-            matches!(column.cell(self.at), Some(Cell::Bytes(_))).then_some(kind)
-        })?;
-        let of_row = self.columns.iter().find(|column| column.field == PageField::ContentType);
-        let charset = match of_row.and_then(|column| column.cell(self.at)) {
-            Some(cell) => MediaType::parse(&String::from_utf8_lossy(&cell.bytes()))?.1,
-            None => None,
-        };
-        Some(charset.map_or_else(|| kind.to_string(), |charset| format!("{kind}; charset={charset}")))
-    }
+/// The content type of bytes, which a column of HTML or text is for, whatever the row says; their charset is what it says.
+/// None for bytes of another kind, and where the row says that they are no text.
+fn content_type_of_bytes(cells: &[(PageField, Option<Cell<'_>>)]) -> Option<String> {
+    let kind = cells.iter().find_map(|(field, cell)| match (field, cell) {
+        (PageField::Html, Some(Cell::Bytes(_))) => Some("text/html"),
+        (PageField::Text, Some(Cell::Bytes(_))) => Some("text/plain"),
+        _ => None,
+    })?;
+    let of_row = cells.iter().find(|(field, _)| *field == PageField::ContentType);
+    let charset = match of_row {
+        Some((_, Some(cell))) => MediaType::parse(&String::from_utf8_lossy(&cell.bytes()))?.1,
+        _ => None,
+    };
+    Some(charset.map_or_else(|| kind.to_string(), |charset| format!("{kind}; charset={charset}")))
 }
 
 impl Serialize for JsonRow<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut page = serializer.serialize_map(None)?;
-        let has_text =
-            self.columns.iter().any(|column| column.field == PageField::Text && column.cell(self.at).is_some());
-        let content_type = self.content_type_of_bytes();
+        let cells: Vec<_> = self.columns.iter().map(|column| (column.field, column.cell(self.at))).collect();
+        let has_text = cells.iter().any(|(field, cell)| *field == PageField::Text && cell.is_some());
+        let content_type = content_type_of_bytes(&cells);
         if let Some(content_type) = &content_type {
             page.serialize_entry(PageField::ContentType.name(), content_type)?;
         }
-        for column in self.columns {
-            let name = column.field.name();
-            match (column.field, column.cell(self.at)) {
+        for (field, cell) in cells {
+            let name = field.name();
+            match (field, cell) {
                 (PageField::Features, Some(_)) if has_text => {}
                 (PageField::ContentType, _) if content_type.is_some() => {}
                 (PageField::Features, Some(Cell::Text(text))) => {

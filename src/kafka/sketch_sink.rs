@@ -113,14 +113,15 @@ impl KafkaSketchSink {
 }
 
 impl SketchSink for KafkaSketchSink {
-    fn send(&mut self, origin: &Origin, next: i64, forms: &[Vec<u8>]) -> Result<(), SinkError> {
-        for (at, message) in forms.iter().enumerate() {
-            let is_alone = message.len() > ALONE_BYTES && at + 1 < forms.len();
+    fn send(&mut self, origin: &Origin, next: i64, forms: &mut dyn Iterator<Item = Vec<u8>>) -> Result<(), SinkError> {
+        let mut forms = forms.peekable();
+        while let Some(message) = forms.next() {
+            let is_alone = message.len() > ALONE_BYTES && forms.peek().is_some();
             let sent = Sent { origin: origin.clone(), next, n_bytes: message.len(), is_alone };
             if is_alone {
                 self.settle()?;
             }
-            self.enqueue(message, sent)?;
+            self.enqueue(&message, sent)?;
             if is_alone {
                 self.settle()?;
             }

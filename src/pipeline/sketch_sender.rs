@@ -74,14 +74,16 @@ impl<'a> SketchSender<'a> {
         }
         let SketchedRecord { origin, from, chain, outcome, original } = record;
         let mut message = SketchMessage { header: SketchHeader { from, offset, next, chain }, outcome, original };
-        let mut forms = vec![message.encode(self.rule)];
-        while let Some(reduced) = message.original.as_ref().and_then(|original| original.reduced()) {
-            message.original = Some(Box::new(reduced));
-            forms.push(message.encode(self.rule));
-        }
+        let (rule, mut is_whole) = (self.rule, true);
+        let mut forms = std::iter::from_fn(|| {
+            if !std::mem::take(&mut is_whole) {
+                message.original = Some(Box::new(message.original.as_ref()?.reduced()?));
+            }
+            Some(message.encode(rule))
+        });
         self.n_unacknowledged += 1;
         kill_point!("sketch-sent");
-        self.sink.send(&origin, next, &forms)
+        self.sink.send(&origin, next, &mut forms)
     }
 
     fn collect(&mut self, wait: Duration) -> Result<(), SinkError> {

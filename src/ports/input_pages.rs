@@ -28,8 +28,8 @@ pub struct FoundPage {
     pub origin: Origin,
 }
 
-/// Whether a page is one of a document. Its URL and time do not tell: a crawl may see a URL twice at one time, and a file may
-/// have been written anew.
+/// Whether a page is one of a document. Its URL and time do not tell: a crawl may see a URL twice at one time, and somebody
+/// may have rewritten the file.
 pub type IsPageOf<'a> = &'a mut dyn FnMut(&Page, DocumentId) -> Result<bool, StoreError>;
 
 /// The inputs of a store, as far as they are still there.

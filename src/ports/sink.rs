@@ -78,7 +78,7 @@ pub trait SketchSink: Send {
     ///
     /// # Errors
     /// [`SinkError`]; the message may be in the output nevertheless.
-    fn send(&mut self, origin: &Origin, next: i64, forms: &[Vec<u8>]) -> Result<(), SinkError>;
+    fn send(&mut self, origin: &Origin, next: i64, forms: &mut dyn Iterator<Item = Vec<u8>>) -> Result<(), SinkError>;
 
     /// What was confirmed since the last call; waits at most `wait` for it.
     ///

@@ -398,7 +398,7 @@ mod tests {
     }
 
     /// Lost once: a link whose `href` a page breaks over lines, which browsers join. Wrong once: control characters of an `href`
-    /// came raw to whoever printed its target.
+    /// reached the terminal with its target.
     #[test]
     fn targets_have_no_line_ends_and_no_control_characters() {
         let html =
