@@ -3,6 +3,7 @@
 
 use super::cache::Cache;
 use super::in_flight::InFlight;
+use super::look_up::Histories;
 use crate::cluster::{self, NewDocument, SketchView};
 use crate::document::{DocumentId, Fingerprint};
 use crate::history::{self, MissingUrl, StoredSighting};
@@ -21,21 +22,16 @@ pub(super) struct BatchView<'v, S: Store> {
     store: &'v S,
     in_flight: &'v InFlight,
     cache: RefCell<&'v mut SketchCache>,
-    /// The states of the batch's URLs, as they were looked up.
-    looked_up: &'v FxHashMap<Fingerprint, Option<UrlState>>,
+    /// What was looked up of the batch's URLs.
+    histories: &'v Histories,
     /// The sketches of the batch's own documents.
     fresh: RefCell<FxHashMap<DocumentId, Arc<Sketch>>>,
 }
 
 impl<'v, S: Store> BatchView<'v, S> {
     /// A view before any decision of the batch.
-    pub fn new(
-        store: &'v S,
-        in_flight: &'v InFlight,
-        cache: &'v mut SketchCache,
-        looked_up: &'v FxHashMap<Fingerprint, Option<UrlState>>,
-    ) -> Self {
-        BatchView { store, in_flight, cache: RefCell::new(cache), looked_up, fresh: RefCell::default() }
+    pub fn new(store: &'v S, in_flight: &'v InFlight, cache: &'v mut SketchCache, histories: &'v Histories) -> Self {
+        BatchView { store, in_flight, cache: RefCell::new(cache), histories, fresh: RefCell::default() }
     }
 
     /// Adds documents of the batch.
@@ -107,13 +103,15 @@ impl<S: Store> history::View for BatchView<'_, S> {
     fn states(&self, urls: &[Fingerprint]) -> Result<Vec<Option<UrlState>>, StoreError> {
         let known = |url| {
             let in_flight = self.in_flight.state(url).map(|state| Some(state.clone()));
-            in_flight.or_else(|| self.looked_up.get(&url).cloned())
+            in_flight.or_else(|| self.histories.states.get(&url).cloned())
         };
         answered(urls, known, |urls| self.store.states(urls))
     }
 
     fn observations(&self, url: Fingerprint) -> Result<Vec<Observation>, StoreError> {
-        Ok(self.in_flight.complete_observations(url, self.store.observations(url)?))
+        let looked_up = self.histories.observations.get(&url).cloned();
+        let stored = looked_up.map_or_else(|| self.store.observations(url), Ok)?;
+        Ok(self.in_flight.complete_observations(url, stored))
     }
 
     fn sweeps(&self, names: &[&str]) -> Result<Vec<Option<SweepRow>>, StoreError> {

@@ -7,7 +7,7 @@ use super::close_requests::{CloseReply, CloseRequest};
 use super::error::PipelineError;
 use super::gauge::StoreGauge;
 use super::in_flight::InFlight;
-use super::look_up::{LookedUp, Prepared, content_of, contents};
+use super::look_up::{Histories, LookedUp, Prepared, content_of, contents};
 use super::poison::PoisonTracker;
 use super::sequencer::{Sequencer, Ticketed};
 use super::sketched_record::SketchedRecord;
@@ -115,7 +115,7 @@ impl<S: Store> DecideStage<'_, S> {
             reply.send(Err(CloseFailure::Unknown));
             return Ok(true);
         };
-        let nothing = FxHashMap::default();
+        let nothing = Histories::default();
         loop {
             let view = BatchView::new(self.store, &self.in_flight, &mut self.cache, &nothing);
             let Some(step) = closing.next(&view, &mut self.decider, &mut self.history)? else { break };
@@ -138,13 +138,13 @@ impl<S: Store> DecideStage<'_, S> {
 
     fn decide(&mut self, looked_up: LookedUp) -> Result<DecidedPages, PipelineError> {
         let begin = Instant::now();
-        let LookedUp { pages, n_visible, mut index, urls, states } = looked_up;
+        let LookedUp { pages, n_visible, mut index, urls, histories } = looked_up;
         let _in_hand = self.poison.pick_up_single(&pages);
         kill_point!("poison-to-decide", pages.iter().any(is_poison));
         self.in_flight.retire(n_visible);
         index.equal.reserve(3 * pages.len());
         self.in_flight.complete(&mut index, contents(&pages).map(|content| &content.equivalences));
-        let view = BatchView::new(self.store, &self.in_flight, &mut self.cache, &states);
+        let view = BatchView::new(self.store, &self.in_flight, &mut self.cache, &histories);
         let sightings: Vec<Option<PageSighting<'_>>> =
             pages.iter().zip(&urls).map(|(page, key)| sighting_of(page, *key)).collect();
         let mut history = self.history.begin(&view, &sightings)?;

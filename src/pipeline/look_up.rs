@@ -11,9 +11,10 @@ use crate::cluster::{BatchIndex, Prefetcher};
 use crate::document::{DocumentId, Fingerprint, Seed, url_key};
 use crate::ports::{Store, StoreError};
 use crate::sketch::SketchedContent;
-use crate::sweep::UrlState;
+use crate::sweep::{Observation, UrlState};
 use crossbeam::channel::{Receiver, Sender};
 use rustc_hash::FxHashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The decision's work, in order.
@@ -34,8 +35,17 @@ pub(super) struct LookedUp {
     pub index: BatchIndex,
     /// The fingerprint of each page's URL; none for a rejected record.
     pub urls: Vec<Option<Fingerprint>>,
-    /// The states of these URLs; none for a URL that was never seen.
+    /// What is known of these URLs.
+    pub histories: Histories,
+}
+
+/// What the store knows of the URLs of a batch.
+#[derive(Default)]
+pub(super) struct Histories {
+    /// Their states; none for a URL that was never seen.
     pub states: FxHashMap<Fingerprint, Option<UrlState>>,
+    /// All sightings of those whose page comes late, or back to where none stood.
+    pub observations: FxHashMap<Fingerprint, Vec<Observation>>,
 }
 
 /// Looks up; each thread has its own.
@@ -80,11 +90,27 @@ impl<S: Store> LookUp<'_, S> {
         self.prefetcher.load(contents(&pages), &mut index, self.store)?;
         let url_of = |page: &SketchedRecord| Some(url_key(&self.seed, &page.outcome.as_ref().ok()?.url));
         let urls: Vec<Option<Fingerprint>> = pages.iter().map(url_of).collect();
+        let histories = self.histories(&pages, &urls)?;
+        Ok(LookedUp { pages, n_visible, index, urls, histories })
+    }
+
+    fn histories(&self, pages: &[SketchedRecord], urls: &[Option<Fingerprint>]) -> Result<Histories, StoreError> {
         let mut keys: Vec<Fingerprint> = urls.iter().flatten().copied().collect();
         keys.sort_unstable();
         keys.dedup();
         let states = keys.iter().copied().zip(self.store.states(&keys)?).collect();
-        Ok(LookedUp { pages, n_visible, index, urls, states })
+        let mut histories = Histories { states, ..Histories::default() };
+        for (page, url) in pages.iter().zip(urls) {
+            let (Ok(page), Some(url)) = (&page.outcome, *url) else { continue };
+            let Some(Some(state)) = histories.states.get(&url) else { continue };
+            // The decisions ask in few other cases, and the store then.
+            let comes_back = !state.is_alive() && page.content.is_some();
+            if page.fetched_at <= state.newest.fetched_at || comes_back {
+                let Entry::Vacant(free) = histories.observations.entry(url) else { continue };
+                free.insert(self.store.observations(url)?);
+            }
+        }
+        Ok(histories)
     }
 
     /// The documents that the pages' contents equal. Most new contents cost one look-up: what differs in the widest
