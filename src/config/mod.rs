@@ -86,6 +86,8 @@ pub struct StoreSection {
     pub wal_mib: usize,
     /// See [`store::Settings::posting_buffer_mib`].
     pub posting_buffer_mib: usize,
+    /// See [`store::Settings::key_filter_mib`].
+    pub key_filter_mib: usize,
     /// What the store keeps of texts.
     pub keep_text: KeepText,
     /// See [`store::Settings::background_threads`].
@@ -363,6 +365,7 @@ impl Config {
             write_buffer_mib: self.store.write_buffer_mib,
             wal_mib: self.store.wal_mib,
             posting_buffer_mib: self.store.posting_buffer_mib,
+            key_filter_mib: self.store.key_filter_mib,
             background_threads: self.store.background_threads,
             keep_events: self.store.keep_events,
             related: self.related.on.then(|| self.related.clone()),

@@ -1,5 +1,6 @@
 //! The RocksDB options of the database and of each column family.
 
+use super::key_filter;
 use super::schema::{self, cf};
 use super::settings::Settings;
 use rocksdb::{
@@ -7,9 +8,12 @@ use rocksdb::{
     MergeOperands, Options,
 };
 
-/// Bits of a Bloom filter per key. At 14 bits one look-up in a thousand reads a block in vain. At ten it is one in a
-/// hundred: a page looks up two dozen keys in up to ten files each, and would read two blocks in vain.
+/// Bits of a Bloom filter per key: one look-up in a thousand reads a block in vain.
 const FILTER_BITS: f64 = 14.0;
+
+/// The same for families whose keys are in the [key filter](super::key_filter), which answers for most absent keys: one
+/// look-up in fifty of the others reads a block in vain.
+const FRONTED_FILTER_BITS: f64 = 8.0;
 
 /// The share of a memtable that its Bloom filter takes: ten bits per row for a million small rows. RocksDB zeroes the
 /// filter of every new memtable, and all filters when it opens a store, so a larger share costs time.
@@ -77,6 +81,12 @@ pub(super) fn table_options(name: &str) -> Options {
     options
 }
 
+/// Whether the rows of a family are lists of documents. Most rows of a store are, and most look-ups there are of new pages,
+/// which the [key filter](super::key_filter) answers: many runs cost little, and merging them most.
+fn is_list(name: &str) -> bool {
+    matches!(name, cf::POSTINGS | cf::SUPERS)
+}
+
 /// Whether the keys of a family arrive in random order. Leveled compaction would rewrite a whole level for every new
 /// file; tiered compaction rewrites each row only a few times.
 fn has_random_keys(name: &str) -> bool {
@@ -106,6 +116,9 @@ const QUEUE_FILES_MAX: i32 = 256;
 /// sizes, because every run is one more filter to query. Regular runs never get there: they are three of each of five
 /// sizes.
 const RUNS_MAX: i32 = 16;
+
+/// The same for a family of lists, seven of each size.
+const LIST_RUNS_MAX: i32 = 40;
 
 /// Sorted runs of a family with random keys at which RocksDB slows writing down; at twice as many it stops writing.
 /// Merging large runs may take minutes, and new runs arrive meanwhile.
@@ -142,14 +155,15 @@ fn is_derived(name: &str) -> bool {
 
 /// The options of a family with random keys that RocksDB accepts only as text.
 fn text_options(name: &str) -> String {
-    // Four runs of similar size become one run of the next size. So a row is rewritten once each time the store grows
-    // fourfold. RocksDB's defaults merge more: the next larger run too, once the small ones together are as large;
+    // Four runs of similar size become one run of the next size, or eight. So a row is rewritten once each time the store grows
+    // fourfold, or eightfold. RocksDB's defaults merge more: the next larger run too, once the small ones together are as large;
     // all runs, when there are more than four; and all runs, once the newer ones are twice as large as the oldest, in
     // case they replace its rows. Only the family of URL states replaces rows.
     let replaced = if name == cf::STATES { 200 } else { 1_000_000 };
+    let (width, runs_max) = if is_list(name) { (8, LIST_RUNS_MAX) } else { (4, RUNS_MAX) };
     let tiers = format!(
-        "compaction_options_universal={{min_merge_width=4;size_ratio=100;stop_style=kCompactionStopStyleSimilarSize;\
-         max_read_amp={RUNS_MAX};max_size_amplification_percent={replaced}}};"
+        "compaction_options_universal={{min_merge_width={width};size_ratio=100;stop_style=kCompactionStopStyleSimilarSize;\
+         max_read_amp={runs_max};max_size_amplification_percent={replaced}}};"
     );
     // The keys of a batch are sorted. With a hint, RocksDB inserts each next to its predecessor instead of searching
     // from the top. The empty prefix gives all keys the same hint.
@@ -188,7 +202,8 @@ fn family_options(name: &str, cache: Option<&Cache>) -> Options {
     // Documents come in the order of their keys, so that files do not overlap, and only those that exist are asked for: their
     // filters would never spare reading a block.
     if is_read_by_key(name) && name != cf::DOCS {
-        table.set_bloom_filter(FILTER_BITS, false);
+        let bits = if key_filter::has(name) { FRONTED_FILTER_BITS } else { FILTER_BITS };
+        table.set_bloom_filter(bits, false);
     }
     if is_read_by_key(name) && !is_derived(name) {
         // Most look-ups are for absent keys, and querying a filter is faster than searching a memtable.
@@ -223,7 +238,7 @@ fn family_options(name: &str, cache: Option<&Cache>) -> Options {
         options.set_level_zero_slowdown_writes_trigger(QUEUE_FILES_MAX);
         options.set_level_zero_stop_writes_trigger(2 * QUEUE_FILES_MAX);
     }
-    if matches!(name, cf::POSTINGS | cf::SUPERS) {
+    if is_list(name) {
         options.set_merge_operator_associative("union of documents", union);
     }
     options

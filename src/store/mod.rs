@@ -3,6 +3,7 @@
 //! [`schema`] describes the bytes of every column family. Readers open the same folder read-only.
 
 mod backup;
+mod bloom;
 mod champions;
 mod check;
 mod cluster_tree;
@@ -18,6 +19,8 @@ mod fragment;
 mod input_notes;
 mod keeping;
 mod kept_events;
+mod key_filter;
+mod key_filter_file;
 mod links;
 mod load;
 mod open;

@@ -5,6 +5,7 @@ use super::db::{family, get_meta, manifest_state, synced};
 use super::folder::StoreFolder;
 use super::fragment::fragments_of;
 use super::keeping::Keeping;
+use super::key_filter::KeyFilter;
 use super::posting_buffer::PostingBuffer;
 use super::rocks_error::{damaged, failed, is_missing};
 use super::runs::Runs;
@@ -101,6 +102,8 @@ impl SharedCache {
 pub struct RocksStore {
     /// Writes full posting buffers as runs; `None` in a read-only store. Declared before `db`, which must outlive it.
     pub(super) runs: Mutex<Option<Runs>>,
+    /// Knows keys that the store does not hold; `None` in a read-only store. Declared before `db`, like `runs`.
+    pub(super) key_filter: Option<KeyFilter>,
     pub(super) db: Arc<DB>,
     pub(super) rule: StoreRule,
     pub(super) seed: Seed,
@@ -158,6 +161,7 @@ impl RocksStore {
             kill_point!("store-named");
         }
         let mut store = Self::from_db(db, path, settings)?;
+        let key_filter = KeyFilter::open(Arc::clone(&store.db), path, settings.key_filter_mib);
         if store.rule != *rule {
             return Err(OpenError::OtherRule { path: path.to_path_buf(), differences: differences(&store.rule, rule) });
         }
@@ -170,7 +174,9 @@ impl RocksStore {
         let published = store.published();
         store.keeping.begin(&store.db, published)?;
         store.loaded_posting_buffer()?;
-        store.runs = Mutex::new(Some(Runs::new(Arc::clone(&store.db), path, store.rule.sketch.bits)?));
+        let runs = Runs::new(Arc::clone(&store.db), Arc::clone(key_filter.keys()), path, store.rule.sketch.bits)?;
+        store.runs = Mutex::new(Some(runs));
+        store.key_filter = Some(key_filter);
         store.folder = Some(StoreFolder::new(path)?);
         Ok(store)
     }
@@ -270,6 +276,7 @@ impl RocksStore {
         let id = id.ok_or_else(|| damaged("meta/id"))?;
         Ok(RocksStore {
             runs: Mutex::default(),
+            key_filter: None,
             keeping: Keeping::read(&db, published, settings.keep_events)?,
             db: Arc::new(db),
             rule,

@@ -41,8 +41,19 @@ impl RocksStore {
         // itself.
         let is_sorted = keys.is_sorted_by_key(AsRef::as_ref);
         let options = ReadOptions::default();
-        let together = |keys| self.db.batched_multi_get_cf_opt(family, keys, is_sorted, &options);
-        keys.chunks(KEYS_TOGETHER).flat_map(together).map(|row| row.map_err(failed)).collect()
+        let mut rows: Vec<Option<DBPinnableSlice<'_>>> = keys.iter().map(|_| None).collect();
+        let possible = match &self.key_filter {
+            Some(filter) => filter.possible(name, &keys),
+            None => (0..keys.len()).collect(),
+        };
+        for together in possible.chunks(KEYS_TOGETHER) {
+            let keys = together.iter().map(|at| &keys[*at]);
+            let found = self.db.batched_multi_get_cf_opt(family, keys, is_sorted, &options);
+            for (at, row) in together.iter().zip(found) {
+                rows[*at] = row.map_err(failed)?;
+            }
+        }
+        Ok(rows)
     }
 
     /// Calls `each` with the rows whose keys start with `prefix`, in order, until it returns false.

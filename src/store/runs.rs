@@ -12,6 +12,7 @@ use super::db::family;
 use super::db::sync_log;
 use super::disk_full::retry_while_full;
 use super::fragment::BufferedFragment;
+use super::key_filter::{Adder, Keys};
 use super::posting_buffer::{Chains, Part};
 use super::rocks_error::failed;
 use super::schema::{self, PostingKind, cf, meta};
@@ -29,6 +30,7 @@ const FOLDER: &str = "runs";
 /// Writes one run at a time, in a separate thread.
 pub(super) struct Runs {
     db: Arc<DB>,
+    keys: Arc<Keys>,
     folder: PathBuf,
     bits: u32,
     under_way: Option<JoinHandle<Result<(), StoreError>>>,
@@ -38,19 +40,20 @@ pub(super) struct Runs {
 
 impl Runs {
     /// Clears the folder of runs, where a killed process may have left files.
-    pub fn new(db: Arc<DB>, store: &Path, bits: u32) -> Result<Self, StoreError> {
+    pub fn new(db: Arc<DB>, keys: Arc<Keys>, store: &Path, bits: u32) -> Result<Self, StoreError> {
         let folder = store.join(FOLDER);
         let cleared = if folder.exists() { std::fs::remove_dir_all(&folder) } else { Ok(()) };
         kill_point!("runs-cleared");
         cleared
             .and_then(|()| std::fs::create_dir(&folder))
             .map_err(|error| StoreError::Failed(format!("cannot recreate {}: {error}", folder.display())))?;
-        Ok(Runs { db, folder, bits, under_way: None, closing: Arc::default() })
+        Ok(Runs { db, keys, folder, bits, under_way: None, closing: Arc::default() })
     }
 
     /// Starts writing a run of a part. No run may be under way. Setting `stop` ends a wait for disk space.
     pub fn begin(&mut self, part: Arc<Part>, stop: Arc<AtomicBool>) {
-        let run = Run { db: Arc::clone(&self.db), folder: self.folder.clone(), bits: self.bits, part };
+        let (db, keys, folder) = (Arc::clone(&self.db), Arc::clone(&self.keys), self.folder.clone());
+        let run = Run { db, keys, folder, bits: self.bits, part };
         let closing = Arc::clone(&self.closing);
         let should_stop = move || closing.load(Ordering::Relaxed) || stop.load(Ordering::Relaxed);
         self.under_way = Some(std::thread::spawn(move || retry_while_full(should_stop, || run.write_and_ingest())));
@@ -83,6 +86,7 @@ impl Drop for Runs {
 /// A run to be written and ingested.
 struct Run {
     db: Arc<DB>,
+    keys: Arc<Keys>,
     folder: PathBuf,
     bits: u32,
     part: Arc<Part>,
@@ -116,7 +120,7 @@ impl Run {
         }
         self.write_and_ingest_file(cf::EQUAL, |file| {
             let put = |(fingerprint, document): &(Fingerprint, DocumentId)| {
-                file.put(schema::fingerprint_key(*fingerprint), document.0.to_be_bytes()).map_err(failed)
+                file.put(&schema::fingerprint_key(*fingerprint), &document.0.to_be_bytes())
             };
             equal.iter().try_for_each(put)
         })
@@ -129,7 +133,7 @@ impl Run {
         }
         self.write_and_ingest_file(cf::FRAGMENTS, |file| {
             let put = |(target, key, document): &BufferedFragment| {
-                file.put(schema::fragment_key(*target, *key), document.0.to_be_bytes()).map_err(failed)
+                file.put(&schema::fragment_key(*target, *key), &document.0.to_be_bytes())
             };
             fragments.iter().try_for_each(put)
         })
@@ -138,32 +142,33 @@ impl Run {
     fn write_and_ingest_file(
         &self,
         family: &'static str,
-        write: impl FnOnce(&mut SstFileWriter<'_>) -> Result<(), StoreError>,
+        write: impl FnOnce(&mut RunFile<'_>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let path = self.folder.join(format!("{family}.sst"));
         kill_point!("run-begun");
         let options = column_options::run_options(family);
-        let mut file = SstFileWriter::create(&options);
-        file.open(&path).map_err(failed)?;
+        let mut file = RunFile { writer: SstFileWriter::create(&options), keys: self.keys.adder(family) };
+        file.writer.open(&path).map_err(failed)?;
         write(&mut file)?;
-        file.finish().map_err(failed)?;
+        file.writer.finish().map_err(failed)?;
+        file.keys.finish();
         kill_point!("run-written");
         self.ingest(&path, family)?;
         kill_point!("run-ingested");
         Ok(())
     }
 
-    fn write_chains(&self, file: &mut SstFileWriter<'_>, kind: PostingKind, chains: &Chains) -> Result<(), StoreError> {
+    fn write_chains(&self, file: &mut RunFile<'_>, kind: PostingKind, chains: &Chains) -> Result<(), StoreError> {
         let width = kind.width(self.bits);
         chains.each(|shingle, documents, is_first| {
             if kind == PostingKind::Mod {
-                return documents.iter().try_for_each(|document| {
-                    file.put(schema::mod_posting_key(shingle, *document, self.bits), []).map_err(failed)
-                });
+                return documents
+                    .iter()
+                    .try_for_each(|document| file.put(&schema::mod_posting_key(shingle, *document, self.bits), &[]));
             }
             let (key, list) = (&shingle.to_be_bytes()[8 - width..], schema::documents_row(documents));
             // Most lists start in this run. Compaction copies a plain row, but has to merge the pieces of a list.
-            if is_first { file.put(key, list) } else { file.merge(key, list) }.map_err(failed)
+            if is_first { file.put(key, &list) } else { file.merge(key, &list) }
         })
     }
 
@@ -172,6 +177,24 @@ impl Run {
         options.set_move_files(true);
         let family = family(&self.db, name)?;
         self.db.ingest_external_file_cf_opts(family, &options, vec![path]).map_err(failed)
+    }
+}
+
+/// A run that is being written, whose keys go to the filter.
+struct RunFile<'r> {
+    writer: SstFileWriter<'r>,
+    keys: Adder<'r>,
+}
+
+impl RunFile<'_> {
+    fn put(&mut self, key: &[u8], row: &[u8]) -> Result<(), StoreError> {
+        self.keys.add(key);
+        self.writer.put(key, row).map_err(failed)
+    }
+
+    fn merge(&mut self, key: &[u8], row: &[u8]) -> Result<(), StoreError> {
+        self.keys.add(key);
+        self.writer.merge(key, row).map_err(failed)
     }
 }
 
@@ -190,7 +213,7 @@ fn raise_indexed(db: &DB, last: DocumentId) -> Result<(), StoreError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::cluster::NewDocument;
     use crate::cluster::View;
@@ -205,13 +228,14 @@ mod tests {
         write_buffer_mib: 8,
         wal_mib: 8,
         posting_buffer_mib: 0,
+        key_filter_mib: 16,
         background_threads: 1,
         keep_events: 0,
         related: None,
         keeps_texts: false,
     };
 
-    fn open(path: &Path, posting_buffer_mib: usize) -> RocksStore {
+    pub fn open(path: &Path, posting_buffer_mib: usize) -> RocksStore {
         let sketch = SketchRule { index_modulus: 25, ..SketchRule::default() };
         let rule = StoreRule {
             canonical_version: CANONICAL_VERSION,
@@ -225,7 +249,7 @@ mod tests {
 
     /// Document n has shingle n modulo 3, super shingle n modulo 2 and mod shingle 25. The first documents with a
     /// shingle or super shingle are known to be the first.
-    fn batch(ids: std::ops::RangeInclusive<u32>) -> Batch {
+    pub fn batch(ids: std::ops::RangeInclusive<u32>) -> Batch {
         let document = |id: u32| {
             let fingerprint = |kind: u128| Fingerprint(kind << 32 | u128::from(id));
             let new = NewDocument {
@@ -244,7 +268,7 @@ mod tests {
         Batch { documents: ids.map(document).collect(), ..Batch::default() }
     }
 
-    fn check(store: &RocksStore, n: u32) {
+    pub fn check(store: &RocksStore, n: u32) {
         let ids = |of: &dyn Fn(u32) -> bool| (1..=n).filter(|id| of(*id)).map(DocumentId).collect::<Vec<_>>();
         let by_thirds = [0, 1, 2].map(|rest| ids(&|id| id % 3 == rest));
         assert_eq!(store.postings(&[0, 1, 2, 3]).expect("read"), [&by_thirds[..], &[vec![]]].concat());
@@ -298,7 +322,8 @@ mod tests {
         let steps = PostingKind::ALL.into_iter().map(Some).chain([None]);
         for kind in steps {
             let part = store.posting_buffer_mut().expect("a buffer").freeze();
-            let run = Run { db: Arc::clone(&store.db), folder: runs.clone(), bits: 40, part };
+            let keys = Arc::clone(store.key_filter.as_ref().expect("a filter").keys());
+            let run = Run { db: Arc::clone(&store.db), keys, folder: runs.clone(), bits: 40, part };
             kind.map_or_else(|| run.write_and_ingest_equal(), |kind| run.write_and_ingest_kind(kind))
                 .expect("taken in");
             check(&store, 10);

@@ -228,6 +228,8 @@ pub mod meta {
     /// Followed by a topic: the number of partitions when the store first published there (4), and whether the topic
     /// is complete (1), see [`crate::ports::OutputNote`].
     pub const OUTPUT: &[u8] = b"output/";
+    /// The tag of the file with the filter of keys (16), see `key_filter_file`.
+    pub const KEY_FILTER: &[u8] = b"key-filter";
     /// Followed by a source: where to start it while it has no progress (8, microseconds since 1970).
     pub const BEGINNING: &[u8] = b"beginning/";
 }

@@ -15,6 +15,8 @@ pub struct Settings {
     pub wal_mib: usize,
     /// MiB of postings in memory, including those being written to a run. At the limit, writing waits.
     pub posting_buffer_mib: usize,
+    /// MiB of the filter of keys, at most; 0: none.
+    pub key_filter_mib: usize,
     /// Threads for flushes and compactions.
     pub background_threads: i32,
     /// Events that stay after they were published: at least this many of the newest. 0: none.
@@ -32,6 +34,7 @@ impl Default for Settings {
             write_buffer_mib: 256,
             wal_mib: 64,
             posting_buffer_mib: 384,
+            key_filter_mib: 512,
             background_threads: 3,
             keep_events: 0,
             related: None,

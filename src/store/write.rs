@@ -4,6 +4,7 @@ use super::db::{sync_log, synced};
 use super::disk_full::retry_while_full;
 use super::folder::StoreFolder;
 use super::fragment::{BufferedFragment, fragments_of};
+use super::key_filter::Adder;
 use super::open::RocksStore;
 use super::posting_buffer::BufferedPosting;
 use super::rocks_error::failed;
@@ -342,10 +343,14 @@ impl RocksStore {
 
     fn put_states(&self, batch: &Batch, rows: &mut WriteBatch) -> Result<(), StoreError> {
         let (states, missing_urls, sweeps) = (self.cf(cf::STATES)?, self.cf(cf::MISSING_URLS)?, self.cf(cf::SWEEPS)?);
+        let mut adder = self.key_filter.as_ref().map(|filter| filter.keys().adder(cf::STATES));
         for (url, state) in &batch.states {
-            rows.put_cf(states, schema::fingerprint_key(*url), schema::state_row(state));
+            let key = schema::fingerprint_key(*url);
+            adder.iter_mut().for_each(|adder| adder.add(&key));
+            rows.put_cf(states, key, schema::state_row(state));
             self.put_redirect(*url, state, rows)?;
         }
+        adder.into_iter().for_each(Adder::finish);
         for url in &batch.no_longer_missing {
             rows.delete_cf(missing_urls, schema::missing_url_key(url));
         }
