@@ -219,10 +219,11 @@ impl Drop for KeyFilter {
             tracing::error!("the thread that reads the store's keys panicked");
         }
         let is_large = self.keys.is_complete.load(Ordering::Acquire) && self.keys.bloom.n_keys() >= self.saved_keys_min;
-        if is_large && self.saved_at != Some(self.db.latest_sequence_number()) {
-            if let Err(error) = key_filter_file::save(&self.db, &self.store, &self.keys.bloom) {
-                tracing::warn!("cannot save the filter of keys; the next process will read the store for it: {error}");
-            }
+        if is_large
+            && self.saved_at != Some(self.db.latest_sequence_number())
+            && let Err(error) = key_filter_file::save(&self.db, &self.store, &self.keys.bloom)
+        {
+            tracing::warn!("cannot save the filter of keys; the next process will read the store for it: {error}");
         }
     }
 }
