@@ -70,6 +70,11 @@ impl Layer {
     }
 }
 
+/// The blocks of all layers.
+fn n_blocks(layers: &[Layer]) -> usize {
+    layers.iter().map(|layer| layer.blocks.len()).sum()
+}
+
 /// A set of hashes that never forgets one, and takes about one in twenty others for a member, or more once it has reached its
 /// largest size.
 pub(super) struct Bloom {
@@ -118,7 +123,7 @@ impl Bloom {
 
     /// The blocks of a new layer, if so many are wanted; none where there is no room for another one.
     fn n_blocks_next(&self, layers: &[Layer], wanted: usize) -> Option<usize> {
-        let n_blocks = layers.iter().map(|layer| layer.blocks.len()).sum::<usize>();
+        let n_blocks = n_blocks(layers);
         let n_free = self.blocks_max.saturating_sub(n_blocks);
         // A small last layer would soon contain everything.
         (n_free > n_blocks / 4).then(|| wanted.max(BLOCKS_MIN).min(n_free))
@@ -131,7 +136,7 @@ impl Bloom {
 
     /// How many bytes it takes.
     pub fn n_bytes(&self) -> usize {
-        self.layers().iter().map(|layer| layer.blocks.len() * size_of::<Block>()).sum()
+        n_blocks(&self.layers()) * size_of::<Block>()
     }
 
     /// Whether the set is at its largest size and takes nearly every second hash for a member.
@@ -152,11 +157,10 @@ impl Bloom {
         if layers.last().is_some_and(|last| !last.is_full()) {
             return layers;
         }
-        let n_blocks = layers.iter().map(|layer| layer.blocks.len()).sum();
-        let Some(n_blocks) = self.n_blocks_next(&layers, n_blocks) else { return layers };
+        let Some(n_blocks) = self.n_blocks_next(&layers, n_blocks(&layers)) else { return layers };
         let n_layers = layers.len();
         drop(layers);
-        // Made while nobody waits for the lock: a large one takes a while.
+        // Allocating a large layer takes a while, so do it without holding the lock.
         let next = Layer::new(n_blocks);
         let mut layers = self.layers.write().unwrap_or_else(PoisonError::into_inner);
         if layers.len() == n_layers {

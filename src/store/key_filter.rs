@@ -130,8 +130,8 @@ impl KeyFilter {
     pub fn open(db: Arc<DB>, store: &Path, mib_max: usize) -> Self {
         let n_bytes_max = mib_max.saturating_mul(1 << 20);
         let saved = key_filter_file::load(&db, store, n_bytes_max);
-        let (is_complete, saved_at) =
-            (AtomicBool::new(saved.is_some()), saved.is_some().then(|| db.latest_sequence_number()));
+        let saved_at = saved.is_some().then(|| db.latest_sequence_number());
+        let is_complete = AtomicBool::new(saved.is_some());
         let bloom = saved.unwrap_or_else(|| Bloom::new(n_bytes_max));
         KeyFilter {
             saved_at,
@@ -171,8 +171,11 @@ impl KeyFilter {
         let n_before = self.n_looked_up.fetch_add(n_keys as u64, Ordering::Relaxed);
         // The number of stored keys is estimated now and then.
         let is_due = n_before == 0 || n_before / 100_000 != (n_before + n_keys as u64) / 100_000;
-        if is_due && (n_before + n_keys as u64) * KEYS_PER_LOOK_UP >= self.n_stored() {
-            self.begin();
+        if is_due {
+            let n_stored = self.n_stored();
+            if (n_before + n_keys as u64) * KEYS_PER_LOOK_UP >= n_stored {
+                self.begin(n_stored);
+            }
         }
         false
     }
@@ -186,14 +189,13 @@ impl KeyFilter {
         FAMILIES.into_iter().filter_map(of_family).sum()
     }
 
-    /// Starts to read the store, once.
-    fn begin(&self) {
+    /// Starts to read the store, once, which holds about so many keys.
+    fn begin(&self, n_stored: u64) {
         let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         if reading.is_some() {
             return;
         }
         let (db, keys, closing) = (Arc::clone(&self.db), Arc::clone(&self.keys), Arc::clone(&self.closing));
-        let n_stored = self.n_stored();
         let read = move || {
             if n_stored > 0 {
                 keys.bloom.reserve(n_stored + n_stored / 4);

@@ -84,8 +84,8 @@ fn write_file(file: File, tag: &[u8; 16], number: u64, bloom: &Bloom) -> io::Res
     Ok(file)
 }
 
-/// Reads the filter of a store, if it counts and takes no more than `n_bytes_max`; a file that does not count is removed. Nothing may have been written since the store was
-/// opened.
+/// Reads the filter of a store, if it counts and takes no more than `n_bytes_max`. Any other file is removed. Nothing may
+/// have been written since the store was opened.
 pub(super) fn load(db: &DB, store: &Path, n_bytes_max: usize) -> Option<Bloom> {
     let path = store.join(NAME);
     let file = File::open(&path).ok()?;
