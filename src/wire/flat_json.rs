@@ -4,7 +4,9 @@
 //! of a page of 143 KB. This reader knows strings, integers, `true`, `false` and `null`. Whatever else it meets, broken JSON
 //! included, it leaves to the general parser, which alone says what is wrong.
 
+use super::unescape::unescape_blocks;
 use memchr::memchr2;
+use simdutf8::basic::from_utf8;
 use wide::u8x64;
 
 /// The value of a member.
@@ -23,12 +25,16 @@ const BLOCK_BYTES: usize = 64;
 /// Bytes that reading a block may touch: copying a piece of it also reads the bytes after it.
 const SEEN_BYTES: usize = 2 * BLOCK_BYTES + 2;
 
-/// Strings up to this length are read without knowing how much is left of the object.
-const SHORT_BYTES: usize = 128;
+/// Bytes that reading a block may write: its text, and what it copies too much.
+const WRITTEN_BYTES: usize = 2 * BLOCK_BYTES;
 
-/// What each byte after a backslash means; 0 for one that means nothing by itself.
-const ESCAPES: [u8; 256] = {
-    let mut meanings = [0; 256];
+/// A string is put together in pieces of about this length. Each is written in many small steps, but read only when it is
+/// whole: to read at once what has just been written in smaller parts stops a processor for a while.
+const PIECE_BYTES: usize = 4 << 10;
+
+/// What each character after a backslash means; 0 for one that means nothing by itself.
+pub(super) const ESCAPES: [u8; 128] = {
+    let mut meanings = [0; 128];
     let (kinds, bytes) = (b"\"\\/bfnrt", b"\"\\/\x08\x0c\n\r\t");
     let mut at = 0;
     while at < kinds.len() {
@@ -54,7 +60,7 @@ pub(super) fn each_member<'j>(
     json: &'j [u8],
     mut member: impl FnMut(&'j str, FlatValue<'j>) -> Option<()>,
 ) -> Option<()> {
-    let mut reader = Reader { rest: json };
+    let mut reader = Reader { rest: json, piece: [0; PIECE_BYTES + WRITTEN_BYTES] };
     reader.expect(b'{')?;
     if reader.next_is(b'}') {
         reader.expect(b'}')?;
@@ -74,6 +80,8 @@ pub(super) fn each_member<'j>(
 
 struct Reader<'j> {
     rest: &'j [u8],
+    /// The end of the string that is being read, and room to write to.
+    piece: [u8; PIECE_BYTES + WRITTEN_BYTES],
 }
 
 impl<'j> Reader<'j> {
@@ -145,42 +153,61 @@ impl<'j> Reader<'j> {
 
     /// The string whose opening quote has been read.
     fn string(&mut self) -> Option<String> {
-        let mut text = Vec::new();
+        let (mut text, mut len) = (String::new(), 0);
         loop {
-            if text.capacity() - text.len() < BLOCK_BYTES {
-                // A string that is not short is usually most of what is left.
-                text.reserve(if text.is_empty() { SHORT_BYTES } else { self.rest.len() + BLOCK_BYTES });
+            let room = self.piece.get_mut(len..PIECE_BYTES).unwrap_or_default();
+            let (n_read, n_written) = unescape_blocks(self.rest, room);
+            self.rest = &self.rest[n_read..];
+            len += n_written;
+            if len + BLOCK_BYTES > PIECE_BYTES {
+                if text.is_empty() {
+                    // A string that is not short is usually most of what is left.
+                    text.reserve(len + self.rest.len());
+                }
+                let n_whole = self.n_whole_bytes(len)?;
+                text.push_str(from_utf8(&self.piece[..n_whole]).ok()?);
+                self.piece.copy_within(n_whole..len, 0);
+                len -= n_whole;
             }
             let mut padded = [0; SEEN_BYTES];
             let seen = self.rest.first_chunk().unwrap_or_else(|| {
                 padded[..self.rest.len()].copy_from_slice(self.rest);
                 &padded
             });
-            let end = append_block(seen, &mut text)?;
+            let (n_written, end) = copy_block(seen, self.piece[len..].first_chunk_mut()?)?;
+            len += n_written;
             let (BlockEnd::Block(n_read) | BlockEnd::String(n_read) | BlockEnd::Escape(n_read)) = end;
             self.rest = self.rest.get(n_read..)?;
             match end {
                 BlockEnd::Block(_) => {}
                 BlockEnd::String(_) => break,
-                BlockEnd::Escape(_) => self.unicode_escape(&mut text)?,
+                BlockEnd::Escape(_) => len += self.unicode_escape()?.encode_utf8(&mut self.piece[len..]).len(),
             }
         }
-        if text.capacity() / 2 > text.len().max(SHORT_BYTES) {
+        text.push_str(from_utf8(&self.piece[..len]).ok()?);
+        if text.capacity() / 2 > text.len() {
             text.shrink_to_fit();
         }
-        String::from_utf8(text).ok()
+        Some(text)
     }
 
-    /// Appends the character of an escape `\uXXXX`, or of two such that are a surrogate pair. The first backslash has been
-    /// read.
-    fn unicode_escape(&mut self, text: &mut Vec<u8>) -> Option<()> {
+    /// How many of the first `len` bytes of the piece are whole characters, if what is left begins with the rest of one.
+    fn n_whole_bytes(&self, len: usize) -> Option<usize> {
+        let is_cut = self.rest.first().is_some_and(|next| (0x80..0xc0).contains(next));
+        if !is_cut {
+            return Some(len);
+        }
+        self.piece[..len].iter().rposition(|byte| *byte >= 0xc0)
+    }
+
+    /// The character of an escape `\uXXXX`, or of two such that are a surrogate pair. The first backslash has been read.
+    fn unicode_escape(&mut self) -> Option<char> {
         let mut code = self.code_unit(b"u")?;
         if (0xd800..0xdc00).contains(&code) {
             let low = self.code_unit(b"\\u")?.checked_sub(0xdc00).filter(|low| *low < 0x400)?;
             code = 0x10000 + (code - 0xd800) * 0x400 + low;
         }
-        text.extend_from_slice(char::from_u32(code)?.encode_utf8(&mut [0; 4]).as_bytes());
-        Some(())
+        char::from_u32(code)
     }
 
     /// The number in four hexadecimal digits after `prefix`.
@@ -191,41 +218,35 @@ impl<'j> Reader<'j> {
     }
 }
 
-/// Appends the text of a block of a string, with its escapes of two bytes replaced. `None` where a control character stands
-/// in it; `seen` has nothing else beyond the object's end.
+/// Copies the text of a block of a string, with its escapes of two bytes replaced, and returns how long it is. `None` where a
+/// control character stands in it; `seen` has nothing else beyond the object's end.
 #[inline]
-fn append_block(seen: &[u8; SEEN_BYTES], text: &mut Vec<u8>) -> Option<BlockEnd> {
-    let mut block = [0; SEEN_BYTES];
+fn copy_block(seen: &[u8; SEEN_BYTES], out: &mut [u8; WRITTEN_BYTES]) -> Option<(usize, BlockEnd)> {
     let mut specials = specials(seen.first_chunk()?);
     let (mut from, mut len) = (0, 0);
-    let end = loop {
+    loop {
+        // Always a whole block, because the processor cannot predict how long a piece is. What comes next overwrites the rest.
+        out[len..len + BLOCK_BYTES].copy_from_slice(&seen[from..from + BLOCK_BYTES]);
         // The character of an escape may be the first one after the block.
         let to = (specials.trailing_zeros() as usize).max(from);
-        // Always a whole block, because the processor cannot predict how long a piece is. What comes next overwrites the rest.
-        *block[len..].first_chunk_mut::<BLOCK_BYTES>()? = *seen[from..].first_chunk()?;
         len += to - from;
         if to >= BLOCK_BYTES {
-            break BlockEnd::Block(to);
+            return Some((len, BlockEnd::Block(to)));
         }
         match seen[to] {
-            b'"' => break BlockEnd::String(to + 1),
+            b'"' => return Some((len, BlockEnd::String(to + 1))),
             b'\\' => {}
             _ => return None,
         }
-        let meaning = ESCAPES[usize::from(seen[to + 1])];
+        let meaning = ESCAPES.get(usize::from(seen[to + 1])).copied().unwrap_or_default();
         if meaning == 0 {
-            break BlockEnd::Escape(to + 1);
+            return Some((len, BlockEnd::Escape(to + 1)));
         }
-        block[len] = meaning;
+        out[len] = meaning;
         len += 1;
         from = to + 2;
         specials &= !(0b11 << to);
-    };
-    let n_before = text.len();
-    // A copy of constant length is fastest.
-    text.extend_from_slice(block.first_chunk::<BLOCK_BYTES>()?);
-    text.truncate(n_before + len);
-    Some(end)
+    }
 }
 
 /// A bit for each byte, the lowest for the first: set if it is a quote, a backslash or a control character.
@@ -277,6 +298,24 @@ mod tests {
         ] {
             assert_eq!(members(json.as_bytes()), serde_json::from_str(&json).ok(), "{json}");
             assert!(members(json.as_bytes()).is_some());
+        }
+    }
+
+    /// Pieces may end within a character of any length.
+    #[test]
+    fn long_texts_of_all_characters_are_read() {
+        for text in ["x", "é", "€", "😀", "\\n", "\\\"x", "\\u00e9", "xé\\u20ac\\\\"] {
+            for n_before in 0..4 {
+                let json = format!(r#"{{"a":"{}{}","b":"x"}}"#, "x".repeat(n_before), text.repeat(3 * PIECE_BYTES));
+                let found = members(json.as_bytes());
+                assert!(found.is_some() && found == serde_json::from_str(&json).ok(), "{n_before} before {text}");
+            }
+        }
+        let cut = format!(r#"{{"a":"{}"}}"#, "x".repeat(2 * PIECE_BYTES));
+        for at in 6..cut.len() - 2 {
+            let mut cut = cut.clone().into_bytes();
+            cut[at] = 0x80;
+            assert_eq!(members(&cut), None, "no character at {at}");
         }
     }
 
@@ -336,7 +375,39 @@ mod tests {
         }
     }
 
+    /// The text of the first blocks, one escape after the other.
+    fn unescaped(mut text: &[u8], n_bytes: usize) -> Vec<u8> {
+        let (mut out, mut block) = (Vec::new(), [0; WRITTEN_BYTES]);
+        while out.len() < n_bytes {
+            let (n_written, end) = copy_block(text.first_chunk().expect("a block"), &mut block).expect("text");
+            let BlockEnd::Block(n_read) = end else { panic!("not the end of a block") };
+            out.extend_from_slice(&block[..n_written]);
+            text = &text[n_read..];
+        }
+        out
+    }
+
     proptest! {
+        /// Both ways to unescape give the same text.
+        #[test]
+        fn blocks_are_unescaped_alike(pieces in proptest::collection::vec(
+            prop::sample::select(vec!["a", "bc", "é", "€", "\\\"", "\\\\", "\\n", "\\/\\b\\f\\r\\t", "0123456789abcdef"]), 0..400),
+            end in prop::sample::select(vec!["\"", "\\u00e9", "\\x", "\n", "\\é"]),
+        ) {
+            let mut text = pieces.concat().into_bytes();
+            let n_before = text.len();
+            text.extend_from_slice(end.as_bytes());
+            text.resize(text.len() + SEEN_BYTES, b'y');
+            let mut out = vec![0; PIECE_BYTES];
+            let (n_read, n_written) = unescape_blocks(&text, &mut out);
+            prop_assert!(n_read <= n_before, "the end is left");
+            prop_assert!(n_read == 0 || n_before - n_read < BLOCK_BYTES || out.len() - n_written < BLOCK_BYTES);
+            text.truncate(n_before);
+            text.resize(n_before + SEEN_BYTES, b'y');
+            out.truncate(n_written);
+            prop_assert!(unescaped(&text, n_written).starts_with(&out));
+        }
+
         /// What is read is what the general parser reads, whatever the bytes.
         #[test]
         fn as_the_general_parser_reads_it(

@@ -21,6 +21,7 @@ mod preset;
 mod record;
 mod rejection;
 mod repair;
+mod unescape;
 
 pub use crate::history::MoveEvidence;
 pub use describe::{Described, EventLog};
