@@ -18,6 +18,8 @@ pub(super) struct JsonLines {
     line: Vec<u8>,
     /// The length of the whole line without its line end.
     n_bytes: usize,
+    /// The length of the line before.
+    n_bytes_before: usize,
     ends_in_return: bool,
     ends_in_feed: bool,
 }
@@ -29,6 +31,7 @@ impl JsonLines {
             bytes_max: limits.json_bytes_max(),
             line: Vec::new(),
             n_bytes: 0,
+            n_bytes_before: 0,
             ends_in_return: false,
             ends_in_feed: false,
         }
@@ -37,7 +40,7 @@ impl JsonLines {
     /// Reads up to a line feed; returns false if the stream ends first.
     fn read_line(&mut self, hash: &mut RecordHash) -> io::Result<bool> {
         self.line.clear();
-        self.n_bytes = 0;
+        self.n_bytes_before = std::mem::take(&mut self.n_bytes);
         self.ends_in_return = false;
         loop {
             let buffer = fill(&mut self.reader)?;
@@ -51,6 +54,10 @@ impl JsonLines {
             self.ends_in_return = buffer[..n].last().map_or(self.ends_in_return, |last| *last == b'\r');
             // One more byte than the limit, for a carriage return.
             if self.n_bytes <= self.bytes_max.saturating_add(1) {
+                if !ended && self.line.is_empty() {
+                    // The line may be as long as the one before. Growing to that by doubling costs more than reading it.
+                    self.line.reserve(n.max(self.n_bytes_before + self.n_bytes_before / 8));
+                }
                 self.line.extend_from_slice(&buffer[..n]);
             } else {
                 self.line = Vec::new();
@@ -98,12 +105,10 @@ impl RecordReader for JsonLines {
 
     fn decode(&mut self) -> Record {
         let (n, max) = (self.n_bytes, self.bytes_max);
+        let line = std::mem::take(&mut self.line);
         if n <= max {
-            // The next line may be as long. Growing to that by doubling would cost more than reading it.
-            let next = Vec::with_capacity(n + n / 8);
-            return Record::Json(std::mem::replace(&mut self.line, next));
+            return Record::Json(line);
         }
-        self.line = Vec::new();
         let message = format!("the line has {n} bytes, over {max}; raise limits.body_bytes_max to take such pages");
         Record::Rejected(Rejection::new(Reason::TooLarge, message))
     }
