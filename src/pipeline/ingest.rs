@@ -14,8 +14,8 @@ const POLL_TIMEOUT: Duration = Duration::from_millis(100);
 /// Records handed over together: waking a thread for each record would cost more than the work on it.
 const CHUNK_RECORDS_MAX: usize = 64;
 
-/// Bytes handed over together, so that the sketchers share large pages.
-const CHUNK_BYTES_MAX: usize = 512 << 10;
+/// Bytes handed over together: few, so that sketchers share large pages and find them in the processor's caches.
+const CHUNK_BYTES_MAX: usize = 128 << 10;
 
 /// Records for one sketcher.
 #[derive(Default)]
