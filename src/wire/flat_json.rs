@@ -4,7 +4,7 @@
 //! of a page of 143 KB. This reader knows strings, integers, `true`, `false` and `null`. Whatever else it meets, broken JSON
 //! included, it leaves to the general parser, which alone says what is wrong.
 
-use super::unescape::unescape_blocks;
+use super::unescape::{ESCAPES, unescape_blocks};
 use memchr::memchr2;
 use simdutf8::basic::from_utf8;
 use wide::u8x64;
@@ -31,18 +31,6 @@ const WRITTEN_BYTES: usize = 2 * BLOCK_BYTES;
 /// A string is put together in pieces of about this length. Each is written in many small steps, but read only when it is
 /// whole: to read at once what has just been written in smaller parts stops a processor for a while.
 const PIECE_BYTES: usize = 4 << 10;
-
-/// What each character after a backslash means; 0 for one that means nothing by itself.
-pub(super) const ESCAPES: [u8; 128] = {
-    let mut meanings = [0; 128];
-    let (kinds, bytes) = (b"\"\\/bfnrt", b"\"\\/\x08\x0c\n\r\t");
-    let mut at = 0;
-    while at < kinds.len() {
-        meanings[kinds[at] as usize] = bytes[at];
-        at += 1;
-    }
-    meanings
-};
 
 /// Why reading a block ended, and after how many bytes.
 enum BlockEnd {

@@ -2,6 +2,18 @@
 //! VBMI2): there without any branch that depends on the text. Pages have an escape every few dozen bytes, and a processor
 //! that follows each of them spends most of its time on wrong guesses.
 
+/// What each character after a backslash means; 0 for one that means nothing by itself.
+pub(super) const ESCAPES: [u8; 128] = {
+    let mut meanings = [0; 128];
+    let (kinds, bytes) = (b"\"\\/bfnrt", b"\"\\/\x08\x0c\n\r\t");
+    let mut at = 0;
+    while at < kinds.len() {
+        meanings[kinds[at] as usize] = bytes[at];
+        at += 1;
+    }
+    meanings
+};
+
 /// Unescapes whole blocks from the beginning of `text` into `out`. Ends before a block with a quote, a control character or
 /// an escape other than `\"`, `\\`, `\/`, `\b`, `\f`, `\n`, `\r` and `\t`, and where less than a block is left of either.
 /// Returns how many bytes were read and written; none on other processors.
@@ -11,8 +23,7 @@ pub(super) fn unescape_blocks(text: &[u8], out: &mut [u8]) -> (usize, usize) {
 
 #[cfg(target_arch = "x86_64")]
 mod instructions {
-    use super::escaped;
-    use crate::wire::flat_json::ESCAPES;
+    use crate::wire::unescape::{ESCAPES, escaped};
     use bytemuck::cast;
     use std::arch::x86_64::*;
 
@@ -70,7 +81,7 @@ mod instructions {
 /// The bytes that a backslash escapes, if the byte before the first is none that does. Langdale and Lemire, "Parsing Gigabytes
 /// of JSON per Second" (2019), section 3.1.1: in a run of backslashes every second one is escaped, and so is the byte after a
 /// run of odd length. Adding the beginnings of runs to all backslashes carries a bit to the end of each run.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(test, target_arch = "x86_64"))]
 fn escaped(backslashes: u64) -> u64 {
     const EVEN: u64 = 0x5555_5555_5555_5555;
     let after_backslash = backslashes << 1;
@@ -79,7 +90,7 @@ fn escaped(backslashes: u64) -> u64 {
     (EVEN ^ (from_even_places << 1)) & after_backslash
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
 mod tests {
     use super::escaped;
     use proptest::prelude::*;
