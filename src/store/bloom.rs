@@ -5,14 +5,22 @@ use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-/// Words of a block. A key sets one bit in each.
+/// Words of a block.
 const WORDS: usize = 8;
+
+/// Bits of a key, in as many words of its block. With the ten bits of memory that a key has in a full layer, eight would let through
+/// hardly less; with six, which it has in a filter at its limit, they would let through half as many again.
+const KEY_BITS: usize = 5;
 
 /// Keys per block of a full layer: ten bits for each key. One absent key in a hundred then seems to be there.
 const BLOCK_KEYS: usize = 51;
 
-/// Blocks of the first layer, at least: 8 MiB.
-const BLOCKS_MIN: usize = 1 << 17;
+/// Blocks of the first layer, at least: 1 MiB.
+const BLOCKS_MIN: usize = 1 << 14;
+
+/// How many times as large as all layers before it together a new layer is. Every layer lets some absent keys through, and costs
+/// a read from memory for each key.
+const GROWTH: usize = 7;
 
 /// Keys whose blocks are read at once.
 const TOGETHER: usize = 64;
@@ -22,10 +30,13 @@ const TOGETHER: usize = 64;
 #[derive(Default)]
 struct Block([AtomicU64; WORDS]);
 
-/// The bit of a key in each word. They must not follow from the bits that choose the block.
-fn bits(hash: u64) -> [u64; WORDS] {
-    let hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
-    std::array::from_fn(|word| 1 << (hash >> (6 * word) & 63))
+impl Block {
+    /// The words that have a bit of a key, and the bit in each. They must not follow from what chooses the block.
+    fn bits(&self, hash: u64) -> [(&AtomicU64, u64); KEY_BITS] {
+        let hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
+        let (first, places) = (hash as usize, hash >> 3);
+        std::array::from_fn(|at| (&self.0[first.wrapping_add(at) % WORDS], 1 << (places >> (6 * at) & 63)))
+    }
 }
 
 /// A filter of fixed size.
@@ -54,12 +65,12 @@ impl Layer {
     }
 
     fn may_contain(&self, hash: u64) -> bool {
-        let absent = self.block(hash).0.iter().zip(bits(hash)).map(|(word, bit)| !word.load(Ordering::Relaxed) & bit);
-        absent.fold(0, |all, absent| all | absent) == 0
+        let absent = self.block(hash).bits(hash).map(|(word, bit)| !word.load(Ordering::Relaxed) & bit);
+        absent.into_iter().fold(0, |all, absent| all | absent) == 0
     }
 
     fn insert(&self, hash: u64) {
-        for (word, bit) in self.block(hash).0.iter().zip(bits(hash)) {
+        for (word, bit) in self.block(hash).bits(hash) {
             word.fetch_or(bit, Ordering::Relaxed);
         }
         self.n_keys.fetch_add(1, Ordering::Relaxed);
@@ -75,7 +86,7 @@ fn n_blocks(layers: &[Layer]) -> usize {
     layers.iter().map(|layer| layer.blocks.len()).sum()
 }
 
-/// A set of hashes that never forgets one, and takes about one in twenty others for a member, or more once it has reached its
+/// A set of hashes that never forgets one, and takes about one in thirty others for a member, or more once it has reached its
 /// largest size.
 pub(super) struct Bloom {
     /// New keys go to the last.
@@ -139,7 +150,7 @@ impl Bloom {
         n_blocks(&self.layers()) * size_of::<Block>()
     }
 
-    /// Whether the set is at its largest size and takes nearly every second hash for a member.
+    /// Whether the set is at its largest size and takes more than every fourth hash for a member.
     pub fn is_crowded(&self) -> bool {
         self.layers()
             .last()
@@ -150,14 +161,13 @@ impl Bloom {
         self.layers.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The layers, of which the last is not full, unless there is no room for another one. A new one is as large as all before
-    /// it together.
+    /// The layers, of which the last is not full, unless there is no room for another one.
     fn layers_with_room(&self) -> RwLockReadGuard<'_, Vec<Layer>> {
         let layers = self.layers();
         if layers.last().is_some_and(|last| !last.is_full()) {
             return layers;
         }
-        let Some(n_blocks) = self.n_blocks_next(&layers, n_blocks(&layers)) else { return layers };
+        let Some(n_blocks) = self.n_blocks_next(&layers, GROWTH * n_blocks(&layers)) else { return layers };
         let n_layers = layers.len();
         drop(layers);
         // Allocating a large layer takes a while, so do it without holding the lock.
@@ -256,9 +266,9 @@ mod tests {
     #[test]
     fn a_full_filter_takes_one_in_thirty_for_a_member() {
         let (members, others) = (hashes(0..100_000), hashes(200_000..300_000));
-        let bloom = with_layers(&[100_000 / 5 / BLOCK_KEYS + 1; 5], usize::MAX);
+        let bloom = with_layers(&[100_000 / 3 / BLOCK_KEYS + 1; 3], usize::MAX);
         let layers = bloom.layers();
-        members.iter().zip((0..5).cycle()).for_each(|(hash, at)| layers[at].insert(*hash));
+        members.iter().zip((0..3).cycle()).for_each(|(hash, at)| layers[at].insert(*hash));
         drop(layers);
         assert_eq!(n_found(&bloom, &members), members.len());
         assert!(n_found(&bloom, &others) < others.len() / 25, "{}", n_found(&bloom, &others));

@@ -15,6 +15,10 @@ const FILTER_BITS: f64 = 14.0;
 /// look-up in fifty of the others reads a block in vain.
 const FRONTED_FILTER_BITS: f64 = 8.0;
 
+/// Entries of an index of blocks of which one is stored whole. Indexes lie in memory, and take half of it if the others name only
+/// how they differ.
+const INDEX_RESTART_INTERVAL: i32 = 8;
+
 /// The share of a memtable that its Bloom filter takes: ten bits per row for a million small rows. RocksDB zeroes the
 /// filter of every new memtable, and all filters when it opens a store, so a larger share costs time.
 const MEMTABLE_FILTER_RATIO: f64 = 0.02;
@@ -198,6 +202,7 @@ fn family_options(name: &str, cache: Option<&Cache>) -> Options {
         None => table.disable_cache(),
     }
     table.set_format_version(5);
+    table.set_index_block_restart_interval(INDEX_RESTART_INTERVAL);
     let mut options = base_options(name);
     // Documents come in the order of their keys, so that files do not overlap, and only those that exist are asked for: their
     // filters would never spare reading a block.

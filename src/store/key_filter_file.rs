@@ -1,7 +1,7 @@
 //! The filter of keys in a file of the store's folder, from one writing process to the next.
 //!
 //! ```text
-//! file  lookalike keys 1 (16), tag (16), sequence number (8), filter, CRC-32 of all before (4)
+//! file  lookalike keys 2 (16), tag (16), sequence number (8), filter, CRC-32 of all before (4)
 //! meta  key-filter: tag (16)
 //! ```
 //! A filter that lacks a key would hide a row. So the file counts only if the row with its tag is the last thing that was
@@ -24,7 +24,7 @@ const NAME: &str = "key-filter";
 /// The name while it is written.
 const GROWING: &str = "key-filter.part";
 
-const MAGIC: &[u8; 16] = b"lookalike keys 1";
+const MAGIC: &[u8; 16] = b"lookalike keys 2";
 
 /// Passes bytes on and sums them up.
 struct Summed<F> {

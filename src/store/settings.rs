@@ -30,11 +30,11 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Settings {
-            block_cache_mib: 256,
-            write_buffer_mib: 256,
+            block_cache_mib: 128,
+            write_buffer_mib: 128,
             wal_mib: 64,
-            posting_buffer_mib: 384,
-            key_filter_mib: 512,
+            posting_buffer_mib: 160,
+            key_filter_mib: 448,
             background_threads: 3,
             keep_events: 0,
             related: None,
