@@ -283,6 +283,13 @@ mod tests {
         store
     }
 
+    /// A store of ten documents that is closed with its filter.
+    fn save_ten(path: &Path) {
+        let store = open_saving(path);
+        store.commit(&batch(1..=10)).expect("written");
+        complete(&store);
+    }
+
     #[test]
     fn the_filter_has_what_was_stored_before_and_what_is_written_since() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -312,10 +319,7 @@ mod tests {
     #[test]
     fn a_saved_filter_is_complete_at_once() {
         let folder = tempfile::tempdir().expect("a folder");
-        let store = open_saving(folder.path());
-        store.commit(&batch(1..=10)).expect("written");
-        complete(&store);
-        drop(store);
+        save_ten(folder.path());
         let store = open_saving(folder.path());
         assert!(is_complete(&store));
         check(&store, 10);
@@ -333,10 +337,7 @@ mod tests {
     #[test]
     fn a_filter_of_another_time_does_not_count() {
         let folder = tempfile::tempdir().expect("a folder");
-        let store = open_saving(folder.path());
-        store.commit(&batch(1..=10)).expect("written");
-        complete(&store);
-        drop(store);
+        save_ten(folder.path());
         let mut killed = open_saving(folder.path());
         assert!(is_complete(&killed));
         killed.key_filter = None;
@@ -367,10 +368,7 @@ mod tests {
     #[test]
     fn a_damaged_filter_does_not_count() {
         let folder = tempfile::tempdir().expect("a folder");
-        let store = open_saving(folder.path());
-        store.commit(&batch(1..=10)).expect("written");
-        complete(&store);
-        drop(store);
+        save_ten(folder.path());
         let path = folder.path().join("key-filter");
         let whole = std::fs::read(&path).expect("read");
         let flipped = |at: usize| {
