@@ -152,6 +152,7 @@ impl Run {
         write(&mut file)?;
         file.writer.finish().map_err(failed)?;
         file.keys.finish();
+        read_ahead(&path);
         kill_point!("run-written");
         self.ingest(&path, family)?;
         kill_point!("run-ingested");
@@ -179,6 +180,20 @@ impl Run {
         self.db.ingest_external_file_cf_opts(family, &options, vec![path]).map_err(failed)
     }
 }
+
+/// Has the system read a run that was just written. The writer has it forget each, and every look-up of a block would wait for
+/// the disk.
+#[cfg(target_os = "linux")]
+fn read_ahead(path: &Path) {
+    let advised = std::fs::File::open(path)
+        .and_then(|file| Ok(rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::WillNeed)?));
+    if let Err(error) = advised {
+        tracing::debug!("{} is not read ahead: {error}", path.display());
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn read_ahead(_: &Path) {}
 
 /// A run that is being written, whose keys go to the filter.
 struct RunFile<'r> {

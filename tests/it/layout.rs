@@ -84,7 +84,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("anyhow", &["cli"]),
     ("indicatif", &["cli"]),
     ("libc", &["cli"]),
-    ("rustix", &["cli", "backfill"]),
+    ("rustix", &["cli", "backfill", "store"]),
     ("axum", &["http"]),
     ("hyper", &["watch", "http"]),
     ("hyper_util", &["watch", "http"]),
