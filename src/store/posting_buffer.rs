@@ -7,6 +7,8 @@ use crate::related::{FragmentKey, Target};
 use crate::sketch::Shingle;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
+use std::hash::Hash;
 use std::sync::Arc;
 
 /// An upper bound on the memory of one posting. Up to 39 bytes are the shingle's share of a hash table with slots of
@@ -27,15 +29,72 @@ const NONE: u32 = u32::MAX;
 /// Ends a chain that holds every posting of its shingle.
 const BEGINNING: u32 = NONE - 1;
 
+/// Shards of a map. A hash table that grows moves all it has, and nobody can read the buffer meanwhile: a quarter of a second for
+/// the two million keys of a part, some milliseconds for those of a shard.
+const SHARDS: usize = 64;
+
 /// Chains walked at once: enough to overlap as many cache misses as the processor can.
 const CHAINS_TOGETHER: usize = 32;
+
+/// A hash map in shards that grow one after the other.
+struct ShardedMap<K, V>([FxHashMap<K, V>; SHARDS]);
+
+/// A key, some of whose bits choose its shard.
+trait ShardKey: Eq + Hash {
+    fn bits(&self) -> u64;
+}
+
+impl ShardKey for Shingle {
+    /// The low bits: the shingles that index a page are its smallest, so that their high bits are mostly zero.
+    fn bits(&self) -> u64 {
+        *self
+    }
+}
+
+impl ShardKey for Halves {
+    fn bits(&self) -> u64 {
+        self.1
+    }
+}
+
+fn shard_of(key: &impl ShardKey) -> usize {
+    key.bits() as usize % SHARDS
+}
+
+impl<K, V> Default for ShardedMap<K, V> {
+    fn default() -> Self {
+        ShardedMap(std::array::from_fn(|_| FxHashMap::default()))
+    }
+}
+
+impl<K: ShardKey, V> ShardedMap<K, V> {
+    fn get(&self, key: &K) -> Option<&V> {
+        self.0[shard_of(key)].get(key)
+    }
+
+    fn entry(&mut self, key: K) -> Entry<'_, K, V> {
+        self.0[shard_of(&key)].entry(key)
+    }
+
+    fn insert(&mut self, key: K, value: V) {
+        self.0[shard_of(&key)].insert(key, value);
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.0.iter().flatten()
+    }
+
+    fn len(&self) -> usize {
+        self.0.iter().map(FxHashMap::len).sum()
+    }
+}
 
 /// A map from shingles to documents. The postings of a shingle form a chain from newest to oldest, so that a document
 /// costs no allocation.
 #[derive(Default)]
 pub(super) struct Chains {
     /// The newest posting of each shingle.
-    heads: FxHashMap<Shingle, u32>,
+    heads: ShardedMap<Shingle, u32>,
     /// Each posting: its document, and the index of the next older posting of the same shingle.
     postings: Vec<(DocumentId, u32)>,
 }
@@ -85,7 +144,7 @@ impl Chains {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.heads.is_empty()
+        self.postings.is_empty()
     }
 
     /// Calls `each` with every shingle, ascending, its documents, ascending, and whether the store has no other
@@ -121,7 +180,7 @@ fn halves(fingerprint: Fingerprint) -> Halves {
 #[derive(Default)]
 pub(super) struct Part {
     chains: [Chains; 3],
-    equal: FxHashMap<Halves, DocumentId>,
+    equal: ShardedMap<Halves, DocumentId>,
     fragments: FxHashMap<Target, Vec<(FragmentKey, DocumentId)>>,
     n_fragments: usize,
     /// The last document of the range.
@@ -245,9 +304,10 @@ impl PostingBuffer {
         frozen
     }
 
-    /// Drops the frozen part, once the store has ingested its run.
-    pub fn thaw(&mut self) {
-        self.frozen = None;
+    /// Hands over the frozen part, once the store has ingested its run. Dropping it takes a while, so nobody should wait for
+    /// the buffer meanwhile.
+    pub fn thaw(&mut self) -> Option<Arc<Part>> {
+        self.frozen.take()
     }
 
     /// Both parts, older first.
@@ -284,7 +344,7 @@ impl PostingBuffer {
 
     /// All buffered shingles of one kind.
     pub fn shingles(&self, kind: PostingKind) -> BTreeSet<Shingle> {
-        self.parts().flat_map(|part| part.chains(kind).heads.keys().copied()).collect()
+        self.parts().flat_map(|part| part.chains(kind).heads.iter().map(|(shingle, _)| *shingle)).collect()
     }
 }
 
@@ -313,6 +373,27 @@ mod tests {
         assert_eq!(found(&buffer), [Some(DocumentId(1)), Some(DocumentId(2)), Some(DocumentId(3)), None]);
         buffer.thaw();
         assert_eq!(found(&buffer), [None, None, Some(DocumentId(3)), None]);
+    }
+
+    /// One hash table that grew stopped every look-up for a quarter of a second. Shards help only if each has its share, also of
+    /// small numbers, as the shingles that index pages are.
+    #[test]
+    fn keys_are_spread_over_all_shards() {
+        let mut buffer = PostingBuffer::new(1 << 30);
+        let n = 100 * SHARDS as u32;
+        let fingerprint = |n: u32| Fingerprint(u128::from(n).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835));
+        for document in 0..n {
+            buffer.growing().add(PostingKind::Index, u64::from(document), DocumentId(document), true);
+            buffer.growing().add_equal(fingerprint(document), DocumentId(document));
+        }
+        let part = buffer.freeze();
+        let (heads, equal) = (&part.chains(PostingKind::Index).heads, &part.equal);
+        let largest = |lens: &mut dyn Iterator<Item = usize>| lens.max();
+        assert_eq!((heads.len(), equal.len()), (n as usize, n as usize));
+        assert_eq!(largest(&mut heads.0.iter().map(FxHashMap::len)), Some(100));
+        assert!(largest(&mut equal.0.iter().map(FxHashMap::len)) < Some(200));
+        assert_eq!(buffer.shingles(PostingKind::Index).len(), n as usize);
+        assert_eq!(documents(&buffer, 5), [5]);
     }
 
     #[test]
