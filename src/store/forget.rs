@@ -318,11 +318,11 @@ impl RocksStore {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(runs) = &mut *runs else { return Ok(()) };
         if runs.finish()? {
-            self.posting_buffer_mut()?.thaw();
+            self.thaw_postings()?;
         }
-        runs.begin(self.posting_buffer_mut()?.freeze(), Arc::clone(&self.stop));
+        runs.begin(self.posting_buffer_mut()?.freeze(), Arc::clone(&self.stop))?;
         runs.finish()?;
-        self.posting_buffer_mut()?.thaw();
+        self.thaw_postings()?;
         Ok(())
     }
 

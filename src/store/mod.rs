@@ -2,6 +2,7 @@
 //!
 //! [`schema`] describes the bytes of every column family. Readers open the same folder read-only.
 
+mod background;
 mod backup;
 mod bloom;
 mod champions;

@@ -1,5 +1,6 @@
 //! Opens and creates stores, and explains why a store cannot be opened.
 
+use super::background::give_way_in_compactions;
 use super::column_options::{OptionalFamilies, database_options, families};
 use super::db::{family, get_meta, manifest_state, synced};
 use super::folder::StoreFolder;
@@ -149,6 +150,7 @@ impl RocksStore {
         let mut options = database_options(settings);
         options.create_if_missing(true);
         options.create_missing_column_families(true);
+        give_way_in_compactions();
         let cache = Cache::new_lru_cache(settings.block_cache_mib << 20);
         let stored = stored_families(path);
         let related = stored.related || settings.related.is_some();

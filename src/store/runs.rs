@@ -7,6 +7,7 @@
 //! A kill at any step loses nothing. Until the last step `pending` still holds all of it, and ingesting a run twice
 //! changes nothing.
 
+use super::background;
 use super::column_options;
 use super::db::family;
 use super::db::sync_log;
@@ -51,12 +52,22 @@ impl Runs {
     }
 
     /// Starts writing a run of a part. No run may be under way. Setting `stop` ends a wait for disk space.
-    pub fn begin(&mut self, part: Arc<Part>, stop: Arc<AtomicBool>) {
+    ///
+    /// # Errors
+    /// [`StoreError`] if no thread can be started.
+    pub fn begin(&mut self, part: Arc<Part>, stop: Arc<AtomicBool>) -> Result<(), StoreError> {
         let (db, keys, folder) = (Arc::clone(&self.db), Arc::clone(&self.keys), self.folder.clone());
         let run = Run { db, keys, folder, bits: self.bits, part };
         let closing = Arc::clone(&self.closing);
         let should_stop = move || closing.load(Ordering::Relaxed) || stop.load(Ordering::Relaxed);
-        self.under_way = Some(std::thread::spawn(move || retry_while_full(should_stop, || run.write_and_ingest())));
+        let write = move || {
+            background::give_way();
+            retry_while_full(should_stop, || run.write_and_ingest())
+        };
+        let thread = std::thread::Builder::new().name("run".into()).spawn(write);
+        let thread = thread.map_err(|error| StoreError::Failed(format!("cannot start a thread for a run: {error}")))?;
+        self.under_way = Some(thread);
+        Ok(())
     }
 
     /// Whether a run is still being written.
@@ -356,6 +367,37 @@ pub(super) mod tests {
         check(&store, 12);
         store.db.compact_range_cf::<&[u8], &[u8]>(family(&store.db, cf::POSTINGS).expect("a family"), None, None);
         check(&store, 12);
+    }
+
+    /// The niceness of each thread of this process that compacts.
+    #[cfg(target_os = "linux")]
+    fn niceness_of_compactors() -> Vec<i32> {
+        let threads = std::fs::read_dir("/proc/self/task").expect("a list of threads").flatten();
+        let niceness = |thread: std::fs::DirEntry| {
+            let stat = std::fs::read_to_string(thread.path().join("stat")).ok()?;
+            let (name, fields) = stat.rsplit_once(") ")?;
+            // The 19th of all fields; the second is the name.
+            name.ends_with("(rocksdb:low").then(|| fields.split(' ').nth(16)?.parse().ok())?
+        };
+        threads.filter_map(niceness).collect()
+    }
+
+    /// Pages came half a second late whenever others were compacted beside them.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn compactions_give_way() {
+        use std::time::{Duration, Instant};
+
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = open(folder.path(), 0);
+        let until = Instant::now() + Duration::from_secs(60);
+        while niceness_of_compactors().iter().all(|niceness| *niceness < 19) {
+            assert!(Instant::now() < until, "none gives way: {:?}", niceness_of_compactors());
+            let next = store.n_documents() + 1;
+            store.commit(&batch(next..=next)).expect("written");
+            store.db.compact_range::<&[u8], &[u8]>(None, None);
+        }
+        check(&store, store.n_documents());
     }
 
     #[test]

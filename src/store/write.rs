@@ -259,12 +259,19 @@ impl RocksStore {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(runs) = &mut *runs else { return Ok(()) };
         if (is_full || !runs.is_busy()) && runs.finish()? {
-            self.posting_buffer_mut()?.thaw();
+            self.thaw_postings()?;
         }
         if is_full {
-            runs.begin(self.posting_buffer_mut()?.freeze(), Arc::clone(&self.stop));
+            runs.begin(self.posting_buffer_mut()?.freeze(), Arc::clone(&self.stop))?;
             kill_point!("frozen");
         }
+        Ok(())
+    }
+
+    /// Drops the frozen part of the buffer, whose run is ingested.
+    pub(super) fn thaw_postings(&self) -> Result<(), StoreError> {
+        let thawed = self.posting_buffer_mut()?.thaw();
+        drop(thawed);
         Ok(())
     }
 
