@@ -5,11 +5,12 @@
     python3 bench-data/kafka_latency.py [--pages 100000] [--warm-up 60] [--seconds 30]
 
 Twice: with one process, and with a sketcher and an owner. First, generated pages of 5 KB wait in a topic, and the rate is
-taken from the first tenth that is sketched to nine tenths that are in the store. Then further pages are sent at half of
-that rate. A page's time begins before it is given to the producer and ends when a consumer that reads committed
-transactions has its event. Pages sent while all warms up do not count: a broker that was just started compiles its own code
-for a minute and more. The broker, the producer and the consumer, in Python, share the cores with what is measured: the load
-on the machine is said. Needs the Python package confluent-kafka.
+taken from the first tenth that is sketched to nine tenths that are in the store. Then others, each once, are sent at half of
+that rate. A page's time begins before it is given to the producer and ends when a consumer that reads committed transactions
+has its event. Pages sent while all warms up do not count: a broker that was just started compiles
+its own code for a minute and more. The broker, the producer and the consumer, in Python, share the cores with what is
+measured: how busy the cores are is said. Takes up to ten gigabytes in the folder for temporary files (TMPDIR). Needs the Python
+package confluent-kafka.
 """
 import argparse
 import json
@@ -19,9 +20,10 @@ import shutil
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import confluent_kafka
-from kafka_throughput import CONFIG, TARGET, Bench, free_port, n_pages_told
+from kafka_throughput import CONFIG, TARGET, TICKS, Bench, free_port, n_pages_told
 
 # Records between two looks at what was delivered.
 RECORDS_PER_POLL = 256
@@ -112,8 +114,15 @@ def rate(bench, roles, n_pages):
     return (n_end - n_begin) / (end - begin)
 
 
-def send(bench, topic, lines, per_second, seconds):
-    """Sends at a steady rate; when each record was given to the producer, by its place."""
+def busy_seconds():
+    """Of all cores together, since the machine started: all but idling and waiting for a disk."""
+    ticks = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return (sum(ticks) - ticks[3] - ticks[4]) / TICKS
+
+
+def send(bench, topic, path, per_second, warm_up, seconds):
+    """Sends at a steady rate. When the pages begin to count, how busy the cores are from then on, and when each record was given
+    to the producer, by its place."""
     sent = {}
     producer = confluent_kafka.Producer({"bootstrap.servers": bench.broker, "linger.ms": 1})
 
@@ -124,22 +133,27 @@ def send(bench, topic, lines, per_second, seconds):
             sent[message.partition(), message.offset()] = began
         return note
 
-    begin, n = time.monotonic(), 0
-    while (elapsed := time.monotonic() - begin) < seconds:
-        while n < per_second * elapsed and n < len(lines):
-            producer.produce(topic, lines[n], partition=n % bench.settings.partitions, on_delivery=deliver(time.monotonic()))
-            n += 1
-            # Also where the pages are late: the producer holds only so many records whose delivery nobody asked for.
-            if n % RECORDS_PER_POLL == 0:
-                producer.poll(0)
-        producer.poll(0.001)
-    if n == len(lines):
-        sys.exit("there are too few pages: give fewer --seconds")
+    begin, n, busy_before = time.monotonic(), 0, None
+    with open(path, "rb") as lines:
+        while (elapsed := time.monotonic() - begin) < warm_up + seconds:
+            if elapsed >= warm_up and busy_before is None:
+                busy_before = busy_seconds()
+            while n < per_second * elapsed:
+                page, partition = next(lines).rstrip(b"\n"), n % bench.settings.partitions
+                producer.produce(topic, page, partition=partition, on_delivery=deliver(time.monotonic()))
+                n += 1
+                # Also where the pages are late: the producer holds only so many records whose delivery nobody asked for.
+                if n % RECORDS_PER_POLL == 0:
+                    producer.poll(0)
+            producer.poll(0.001)
+    busy = (busy_seconds() - busy_before) / seconds / os.cpu_count()
     producer.flush()
-    return begin, sent
+    return begin + warm_up, busy, sent
 
 
-def latencies(bench, roles, topic, lines, per_second):
+def latencies(bench, roles, topic, per_second):
+    warm_up, seconds = bench.settings.warm_up, bench.settings.seconds
+    path = bench.generated("small", int(per_second * (warm_up + seconds + 1)))
     n_seen, stop = multiprocessing.Value("l", 0), multiprocessing.Event()
     ours, theirs = multiprocessing.Pipe()
     with Crawl(bench, roles, topic) as crawl:
@@ -148,8 +162,7 @@ def latencies(bench, roles, topic, lines, per_second):
         events = crawl.environment["LOOKALIKE__KAFKA__EVENTS_TOPIC"]
         reader = multiprocessing.Process(target=read_events, args=(bench.broker, events, n_seen, stop, theirs), daemon=True)
         reader.start()
-        warm_up = bench.settings.warm_up
-        begin, sent = send(bench, topic, lines, per_second, warm_up + bench.settings.seconds)
+        begin, busy, sent = send(bench, topic, path, per_second, warm_up, seconds)
         until = time.monotonic() + 60
         while n_seen.value < len(sent) and time.monotonic() < until:
             crawl.check()
@@ -158,7 +171,8 @@ def latencies(bench, roles, topic, lines, per_second):
         seen = ours.recv()
     if missing := sent.keys() - seen.keys():
         sys.exit(f"{len(missing)} of {len(sent)} pages have no event after a minute")
-    return sorted(seen[place] - began for place, began in sent.items() if began > begin + warm_up)
+    path.unlink()
+    return sorted(seen[place] - began for place, began in sent.items() if began > begin), busy
 
 
 def main():
@@ -168,15 +182,14 @@ def main():
         try:
             pages = bench.generated("small", settings.n_pages)
             bench.preloaded("pages", pages)
-            lines = pages.read_bytes().splitlines() * (settings.warm_up + settings.seconds)
-            print("| what | pages/s at most | sent, pages/s | p50, ms | p99, ms | longest, ms | load |\n|---|---|---|---|---|---|---|")
+            print("| what | pages/s at most | sent, pages/s | p50, ms | p99, ms | longest, ms | cores busy |\n|---|---|---|---|---|---|---|")
             for what, roles in (("run", ()), ("sketcher and owner", ("owner", "sketcher"))):
                 most = rate(bench, roles, settings.n_pages)
                 topic = f"steady-{len(roles)}"
-                took = latencies(bench, roles, topic, lines, settings.share * most)
+                took, busy = latencies(bench, roles, topic, settings.share * most)
                 p50, p99, longest = (1000 * took[at] for at in (len(took) // 2, len(took) * 99 // 100, -1))
                 print(f"| {what} | {most:,.0f} | {settings.share * most:,.0f} | {p50:.0f} | {p99:.0f} | {longest:.0f} | "
-                      f"{os.getloadavg()[0]:.1f} |", flush=True)
+                      f"{100 * busy:.0f} % |", flush=True)
         finally:
             bench.script("clean")
 
