@@ -5,12 +5,12 @@
     python3 bench-data/kafka_latency.py [--pages 100000] [--warm-up 60] [--seconds 30]
 
 Twice: with one process, and with a sketcher and an owner. First, generated pages of 5 KB wait in a topic, and the rate is
-taken from the first tenth that is sketched to nine tenths that are in the store. Then others, each once, are sent at half of
-that rate. A page's time begins before it is given to the producer and ends when a consumer that reads committed transactions
-has its event. Pages sent while all warms up do not count: a broker that was just started compiles
-its own code for a minute and more. The broker, the producer and the consumer, in Python, share the cores with what is
-measured: how busy the cores are is said. Takes up to ten gigabytes in the folder for temporary files (TMPDIR). Needs the Python
-package confluent-kafka.
+taken from the first tenth that is sketched to nine tenths that are in the store. Then generated pages are sent at half of that
+rate, each of them once. A page's time begins before it is given to the producer and ends when a consumer that reads committed
+transactions has its event. Pages sent during the warm-up do not count: a broker that was just started compiles its own code for
+a minute and more. The broker, the producer and the consumer, in Python, share the cores with what is measured, so the table
+also says how busy the cores were. Takes up to ten gigabytes in the folder for temporary files (TMPDIR). Needs the Python package
+confluent-kafka.
 """
 import argparse
 import json
@@ -115,14 +115,14 @@ def rate(bench, roles, n_pages):
 
 
 def busy_seconds():
-    """Of all cores together, since the machine started: all but idling and waiting for a disk."""
+    """The time since the machine started in which its cores neither idled nor waited for a disk, all cores added up."""
     ticks = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     return (sum(ticks) - ticks[3] - ticks[4]) / TICKS
 
 
 def send(bench, topic, path, per_second, warm_up, seconds):
-    """Sends at a steady rate. When the pages begin to count, how busy the cores are from then on, and when each record was given
-    to the producer, by its place."""
+    """Sends at a steady rate. Returns when the pages begin to count, the share of the cores that is busy from then on, and when
+    each record was given to the producer, by its place."""
     sent = {}
     producer = confluent_kafka.Producer({"bootstrap.servers": bench.broker, "linger.ms": 1})
 
@@ -180,8 +180,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(settings, folder)
         try:
-            pages = bench.generated("small", settings.n_pages)
-            bench.preloaded("pages", pages)
+            bench.preloaded("pages", bench.generated("small", settings.n_pages))
             print("| what | pages/s at most | sent, pages/s | p50, ms | p99, ms | longest, ms | cores busy |\n|---|---|---|---|---|---|---|")
             for what, roles in (("run", ()), ("sketcher and owner", ("owner", "sketcher"))):
                 most = rate(bench, roles, settings.n_pages)

@@ -1,14 +1,15 @@
-//! Threads whose work nobody waits for: they give way to those that take in pages.
+//! Lowers the priority of background work, so that it does not delay the pages that are taken in.
 //!
-//! A run of postings takes a second of a core, compaction many. Where they compete with the stages for the cores, the pages of that
-//! second are late by half of it. With a lower priority they take what the stages leave. Where that is too little, the
-//! posting buffer fills up, or RocksDB slows writing down, until they have caught up.
+//! Writing a run of postings takes a second of a core, and compactions take many. At the priority of the stages they made the
+//! pages of that second up to half a second late. At a lower one they use the time that the stages leave. If that is too
+//! little, the posting buffer fills up or RocksDB slows writing down, and the stages wait until the work has caught up.
 
 /// The niceness of a thread that writes a run.
+#[cfg(target_os = "linux")]
 const RUN_NICENESS: i32 = 10;
 
-/// Gives the compactions of this process, whatever the store, the lowest priority. Flushes keep theirs: when all write buffers are
-/// full, writing waits for them.
+/// Gives compactions the lowest priority, in all stores that this process has open. Flushes keep theirs, because writing
+/// waits for them when all write buffers are full.
 pub(super) fn give_way_in_compactions() {
     match rocksdb::Env::new() {
         Ok(mut env) => env.lower_thread_pool_cpu_priority(),
@@ -16,28 +17,29 @@ pub(super) fn give_way_in_compactions() {
     }
 }
 
-/// Gives the current thread a lower priority, unless it has one.
+/// Gives the current thread a lower priority, unless it has a lower one already.
 #[cfg(target_os = "linux")]
 pub(super) fn give_way() {
     use rustix::process::{getpriority_process, setpriority_process};
-    // On Linux, niceness belongs to a thread. No process stands for the current one.
+    // On Linux, niceness belongs to a thread, and `None` stands for the current one.
     let given = getpriority_process(None).and_then(|own| setpriority_process(None, own.max(RUN_NICENESS)));
     if let Err(error) = given {
         tracing::warn!("a thread that writes a run keeps its priority: {error}");
     }
 }
 
-/// Elsewhere, niceness belongs to a whole process.
+/// Does nothing: on other systems niceness belongs to a whole process.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn give_way() {}
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
-    use super::*;
-    use rustix::process::getpriority_process;
-
+    #[cfg(target_os = "linux")]
     #[test]
     fn a_thread_gives_way_alone() {
+        use super::{RUN_NICENESS, give_way};
+        use rustix::process::getpriority_process;
+
         let own = getpriority_process(None).expect("a niceness");
         let of_run = std::thread::spawn(|| {
             give_way();

@@ -29,8 +29,8 @@ const NONE: u32 = u32::MAX;
 /// Ends a chain that holds every posting of its shingle.
 const BEGINNING: u32 = NONE - 1;
 
-/// Shards of a map. A hash table that grows moves all it has, and nobody can read the buffer meanwhile: a quarter of a second for
-/// the two million keys of a part, some milliseconds for those of a shard.
+/// The number of shards of a map. A hash table that grows moves all its entries, and nobody can read the buffer until it is
+/// done. That takes a quarter of a second for the two million keys of a part, and some milliseconds for a shard.
 const SHARDS: usize = 64;
 
 /// Chains walked at once: enough to overlap as many cache misses as the processor can.
@@ -304,8 +304,8 @@ impl PostingBuffer {
         frozen
     }
 
-    /// Hands over the frozen part, once the store has ingested its run. Dropping it takes a while, so nobody should wait for
-    /// the buffer meanwhile.
+    /// Takes the frozen part out, once the store has ingested its run. Dropping the part takes a while, so release the buffer
+    /// first.
     pub fn thaw(&mut self) -> Option<Arc<Part>> {
         self.frozen.take()
     }
@@ -375,8 +375,8 @@ mod tests {
         assert_eq!(found(&buffer), [None, None, Some(DocumentId(3)), None]);
     }
 
-    /// One hash table that grew stopped every look-up for a quarter of a second. Shards help only if each has its share, also of
-    /// small numbers, as the shingles that index pages are.
+    /// A single hash table stopped every look-up for a quarter of a second when it grew. Shards help only if each gets its
+    /// share, even of small numbers, which the shingles that index pages are.
     #[test]
     fn keys_are_spread_over_all_shards() {
         let mut buffer = PostingBuffer::new(1 << 30);

@@ -192,8 +192,8 @@ impl Run {
     }
 }
 
-/// Has the system read a run that was just written. The writer has it forget each, and every look-up of a block would wait for
-/// the disk.
+/// Asks the system to read a run into its cache. RocksDB's writer has just dropped it from there, and otherwise the first
+/// look-up of each block would wait for the disk.
 #[cfg(target_os = "linux")]
 fn read_ahead(path: &Path) {
     let advised = std::fs::File::open(path)
@@ -203,6 +203,7 @@ fn read_ahead(path: &Path) {
     }
 }
 
+/// Does nothing: other systems lack the call.
 #[cfg(not(target_os = "linux"))]
 fn read_ahead(_: &Path) {}
 
@@ -382,7 +383,7 @@ pub(super) mod tests {
         threads.filter_map(niceness).collect()
     }
 
-    /// Pages came half a second late whenever others were compacted beside them.
+    /// Pages were up to half a second late while RocksDB compacted.
     #[cfg(target_os = "linux")]
     #[test]
     fn compactions_give_way() {

@@ -270,6 +270,7 @@ impl RocksStore {
 
     /// Drops the frozen part of the buffer, whose run is ingested.
     pub(super) fn thaw_postings(&self) -> Result<(), StoreError> {
+        // The buffer is released at the end of this statement.
         let thawed = self.posting_buffer_mut()?.thaw();
         drop(thawed);
         Ok(())
