@@ -45,8 +45,11 @@ const POINTS: &[(&str, &[u32])] = &[
     ("written", &[4]),
     ("in-memory", &[4]),
     ("frozen", &[0, 3]),
-    ("run-begun", &[4]),
-    ("run-written", &[0, 4]),
+    ("lists-begun", &[0, 3]),
+    ("lists-written", &[0, 3]),
+    ("lists-ingested", &[0, 3]),
+    ("run-begun", &[3]),
+    ("run-written", &[0, 3]),
     ("run-ingested", &[0, 3]),
     ("run-complete", &[2]),
     ("run-noted", &[2]),
@@ -62,7 +65,7 @@ const POINTS: &[(&str, &[u32])] = &[
     ("finished", &[0]),
 ];
 
-/// A world without a posting buffer: the postings of every batch become a run, of two families.
+/// A world without a posting buffer: every batch becomes a run of postings, of super shingles and of equivalence fingerprints.
 fn world() -> World {
     World::new()
         .with("pipeline.batch_records_max", 16)
@@ -98,6 +101,68 @@ fn killed_at_every_point() {
             let signal = output.status.signal();
             assert_eq!(signal, Some(SIGABRT), "{what} was not hit: {}", text(&output.stderr));
             check(&world, &unharmed, &what);
+        }
+    }
+}
+
+/// The kill points of a merge of runs of postings, with the numbers of hits that pass before the kill: some of index shingles, some
+/// of super shingles, some of merged runs.
+const MERGE_POINTS: &[(&str, &[u32])] = &[
+    ("merge-begun", &[0, 3, 6]),
+    ("merge-ingested", &[0, 3, 6]),
+    ("merge-noted", &[0, 3, 6]),
+    ("merged-deleted", &[0, 5, 15]),
+];
+
+/// A run of each kind for every document, so that many are merged.
+fn merging_world() -> World {
+    world().with("pipeline.batch_records_max", 1)
+}
+
+fn golden_pages() -> Vec<u8> {
+    fs::read(harness::root().join("tests/golden/pages.jsonl")).expect("pages")
+}
+
+fn merging_command(world: &World) -> Command {
+    let mut command = world.command("run -q --json --stdin-name golden");
+    command.arg("--events").arg(world.path("events.jsonl")).arg("-").stdin(Stdio::piped()).stdout(Stdio::null());
+    command
+}
+
+/// Runs the golden pages to their end.
+fn run_golden(world: &World) {
+    let mut child = merging_command(world).spawn().expect("starts");
+    child.stdin.take().expect("a pipe").write_all(&golden_pages()).expect("written");
+    assert!(child.wait().expect("ended").success());
+}
+
+#[test]
+fn killed_while_merging() {
+    let unharmed = merging_world();
+    run_golden(&unharmed);
+    for (point, hits) in MERGE_POINTS {
+        for n_passed in *hits {
+            let (world, what) = (merging_world(), format!("{point} after {n_passed}"));
+            let mut command = merging_command(&world);
+            let mut child =
+                command.env("FAILPOINTS", format!("{point}={n_passed}*off->return")).spawn().expect("starts");
+            // Runs are merged in the background, so the input stays open until the kill.
+            let mut stdin = child.stdin.take().expect("a pipe");
+            stdin.write_all(&golden_pages()).expect("written");
+            let until = Instant::now() + Duration::from_secs(60);
+            let status = loop {
+                if let Some(status) = child.try_wait().expect("a status") {
+                    break status;
+                }
+                if Instant::now() > until {
+                    child.kill().expect("killed");
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            };
+            assert_eq!(status.signal(), Some(SIGABRT), "{what} was not hit");
+            drop(stdin);
+            run_golden(&world);
+            assert_same_events_and_sound(&world, &unharmed, &what);
         }
     }
 }
@@ -618,6 +683,7 @@ fn every_point_is_tried() {
     }
     named.sort();
     let mut tried: Vec<&str> = POINTS.iter().map(|(point, _)| *point).chain(["catching-up", "caught-up"]).collect();
+    tried.extend(MERGE_POINTS.iter().map(|(point, _)| *point));
     tried.extend(RELATED_POINTS.iter().map(|(point, _)| *point));
     tried.extend(POISON.map(|(point, ..)| point));
     tried.extend(FORGET_POINTS);

@@ -89,9 +89,6 @@ pub struct NewDocument {
     /// Its mod shingles. They are written but no decision reads them: they find documents that contain each other,
     /// which do not belong to one cluster.
     pub mod_shingles: Vec<Shingle>,
-    /// For each shingle of `index`, then of `super_shingles`: whether this document is the first that has it.
-    /// Missing entries mean unknown.
-    pub is_first_in_list: Vec<bool>,
     /// The number of words in its canonical form.
     pub n_words: u32,
     /// The size of the page's body in bytes.
@@ -372,7 +369,6 @@ impl Decider {
         effects: &mut Effects,
     ) {
         let limit = self.rule.common_limit;
-        let mut is_first_in_list = Vec::with_capacity(index.len() + content.super_shingles.len());
         batch.equal.extend(content.equivalences.keys().map(|key| (key, document)));
         index.retain(|shingle| {
             let list = batch.postings.entry(*shingle).or_default();
@@ -382,15 +378,12 @@ impl Decider {
                 self.known_common.write().unwrap_or_else(PoisonError::into_inner).insert(*shingle);
                 effects.common.push(*shingle);
             }
-            is_first_in_list.extend(added.then_some(list.len() == 1));
             added
         });
         let mut super_shingles = content.super_shingles.clone();
         super_shingles.retain(|shingle| {
             let list = batch.supers.entry(*shingle).or_default();
-            let added = append_capped(list, document, limit);
-            is_first_in_list.extend(added.then_some(list.len() == 1));
-            added
+            append_capped(list, document, limit)
         });
         effects.documents.push(NewDocument {
             document,
@@ -399,7 +392,6 @@ impl Decider {
             index,
             super_shingles,
             mod_shingles: content.mod_shingles.clone(),
-            is_first_in_list,
             n_words: content.n_words,
             n_bytes: content.n_bytes,
         });
@@ -513,25 +505,6 @@ mod tests {
         assert_eq!(decision.cluster, ClusterId(1));
         assert_eq!(world.effects.links.len(), 2);
         assert_eq!(world.decider.clusters().size_of(DocumentId(3)), 3);
-    }
-
-    /// A list that wrongly counts as new hides the list in the store.
-    #[test]
-    fn the_first_document_with_a_shingle_is_marked() {
-        let mut world = World::new(SketchRule { super_shingles: 2, ..exact(2) }, paper());
-        for text in ["a b c d e f", "a b c d e g", "a b c x y z"] {
-            world.push(text);
-        }
-        let (mut index, mut supers) = (BTreeSet::new(), BTreeSet::new());
-        for document in &world.effects.documents {
-            let is_first_in_list = document.index.iter().map(|shingle| index.insert(*shingle));
-            let supers_begin = document.super_shingles.iter().map(|shingle| supers.insert(*shingle));
-            assert_eq!(document.is_first_in_list, is_first_in_list.chain(supers_begin).collect::<Vec<_>>());
-        }
-        assert!(
-            world.effects.documents[1].is_first_in_list.contains(&true)
-                && world.effects.documents[1].is_first_in_list.contains(&false)
-        );
     }
 
     #[test]

@@ -4,9 +4,11 @@
 //! pages of that second up to half a second late. At a lower one they use the time that the stages leave. If that is too
 //! little, the posting buffer fills up or RocksDB slows writing down, and the stages wait until the work has caught up.
 
-/// The niceness of a thread that writes a run.
+/// The niceness of a thread that writes a run, and of one that merges runs, as of one that compacts.
 #[cfg(target_os = "linux")]
 const RUN_NICENESS: i32 = 10;
+#[cfg(target_os = "linux")]
+const MERGE_NICENESS: i32 = 19;
 
 /// Gives compactions the lowest priority, in all stores that this process has open. Flushes keep theirs, because writing
 /// waits for them when all write buffers are full.
@@ -17,20 +19,29 @@ pub(super) fn give_way_in_compactions() {
     }
 }
 
-/// Gives the current thread a lower priority, unless it has a lower one already.
-#[cfg(target_os = "linux")]
+/// Gives the current thread, which writes a run, a lower priority.
 pub(super) fn give_way() {
-    use rustix::process::{getpriority_process, setpriority_process};
-    // On Linux, niceness belongs to a thread, and `None` stands for the current one.
-    let given = getpriority_process(None).and_then(|own| setpriority_process(None, own.max(RUN_NICENESS)));
-    if let Err(error) = given {
-        tracing::warn!("a thread that writes a run keeps its priority: {error}");
-    }
+    #[cfg(target_os = "linux")]
+    lower_priority(RUN_NICENESS);
 }
 
-/// Does nothing: on other systems niceness belongs to a whole process.
-#[cfg(not(target_os = "linux"))]
-pub(super) fn give_way() {}
+/// Gives the current thread, which merges runs, the lowest priority.
+pub(super) fn give_way_most() {
+    #[cfg(target_os = "linux")]
+    lower_priority(MERGE_NICENESS);
+}
+
+/// Lowers the priority of the current thread, unless it has a lower one already. Linux only: on other systems niceness belongs to
+/// a whole process.
+#[cfg(target_os = "linux")]
+fn lower_priority(niceness: i32) {
+    use rustix::process::{getpriority_process, setpriority_process};
+    // On Linux, niceness belongs to a thread, and `None` stands for the current one.
+    let given = getpriority_process(None).and_then(|own| setpriority_process(None, own.max(niceness)));
+    if let Err(error) = given {
+        tracing::warn!("a thread that writes or merges runs keeps its priority: {error}");
+    }
+}
 
 #[cfg(test)]
 mod tests {

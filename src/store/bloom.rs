@@ -15,6 +15,12 @@ const KEY_BITS: usize = 5;
 /// Keys per block of a full layer: ten bits for each key. One absent key in a hundred then seems to be there.
 const BLOCK_KEYS: usize = 51;
 
+/// Keys per block of a filter that does not grow.
+const RUN_BLOCK_KEYS: u64 = 42;
+
+/// Blocks in a portion of 64 KiB.
+const PORTION_BLOCKS: usize = 1024;
+
 /// Blocks of the first layer, at least: 1 MiB.
 const BLOCKS_MIN: usize = 1 << 14;
 
@@ -40,16 +46,16 @@ impl Block {
 }
 
 /// A filter of fixed size.
-struct Layer {
+pub(super) struct FixedBloom {
     blocks: Vec<Block>,
     n_keys: AtomicUsize,
 }
 
-impl Layer {
+impl FixedBloom {
     fn new(n_blocks: usize) -> Self {
         let mut blocks = Vec::new();
         blocks.resize_with(n_blocks, Block::default);
-        Layer { blocks, n_keys: AtomicUsize::new(0) }
+        FixedBloom { blocks, n_keys: AtomicUsize::new(0) }
     }
 
     /// The block of a key, by the upper bits of its hash.
@@ -76,13 +82,82 @@ impl Layer {
         self.n_keys.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// An empty filter for so many keys, with twelve bits for each: one absent key in two hundred then seems to be there.
+    pub fn for_keys(n_keys: u64) -> Self {
+        Self::new(usize::try_from(n_keys / RUN_BLOCK_KEYS).unwrap_or(usize::MAX).saturating_add(1))
+    }
+
+    /// How many keys were added.
+    pub fn n_keys(&self) -> u64 {
+        self.n_keys.load(Ordering::Relaxed) as u64
+    }
+
+    /// How many blocks it has.
+    pub fn n_blocks(&self) -> u64 {
+        self.blocks.len() as u64
+    }
+
+    /// Its blocks in portions of 64 KiB, as little-endian words.
+    pub fn portions(&self) -> impl Iterator<Item = Vec<u8>> {
+        let words = |blocks: &[Block]| {
+            let words = blocks.iter().flat_map(|block| &block.0);
+            words.flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect()
+        };
+        self.blocks.chunks(PORTION_BLOCKS).map(words)
+    }
+
+    /// How many portions that are.
+    pub fn n_portions(&self) -> u64 {
+        self.blocks.len().div_ceil(PORTION_BLOCKS) as u64
+    }
+
+    /// An empty filter of so many blocks, to be filled with the [portions](Self::portions) of one with so many keys.
+    pub fn to_fill(n_blocks: u64, n_keys: u64) -> Option<Self> {
+        let n_keys = AtomicUsize::new(usize::try_from(n_keys).ok()?);
+        Some(FixedBloom { n_keys, ..Self::new(usize::try_from(n_blocks).ok().filter(|n_blocks| *n_blocks > 0)?) })
+    }
+
+    /// Takes a portion. None if it does not belong there.
+    pub fn fill(&mut self, at: usize, portion: &[u8]) -> Option<()> {
+        let blocks = self.blocks.chunks_mut(PORTION_BLOCKS).nth(at)?;
+        let (words, rest) = portion.as_chunks::<8>();
+        if words.len() != blocks.len() * WORDS || !rest.is_empty() {
+            return None;
+        }
+        let own = blocks.iter_mut().flat_map(|block| &mut block.0);
+        own.zip(words).for_each(|(own, word)| *own.get_mut() = u64::from_le_bytes(*word));
+        Some(())
+    }
+
+    /// Adds hashes that nobody looks for yet.
+    pub fn insert_all(&mut self, hashes: &[u64]) {
+        for hashes in hashes.chunks(TOGETHER) {
+            self.fetch(hashes);
+            for hash in hashes {
+                let bits = self.block(*hash).bits(*hash).map(|(word, bit)| (word.load(Ordering::Relaxed) | bit, word));
+                bits.into_iter().for_each(|(bits, word)| word.store(bits, Ordering::Relaxed));
+            }
+            *self.n_keys.get_mut() += hashes.len();
+        }
+    }
+
+    /// Where in `hashes` those are that the filter may contain.
+    pub fn possible(&self, hashes: &[u64]) -> Vec<usize> {
+        let mut found = Vec::new();
+        for (first, hashes) in (0..).step_by(TOGETHER).zip(hashes.chunks(TOGETHER)) {
+            self.fetch(hashes);
+            found.extend((first..).zip(hashes).filter(|(_, hash)| self.may_contain(**hash)).map(|(at, _)| at));
+        }
+        found
+    }
+
     fn is_full(&self) -> bool {
         self.n_keys.load(Ordering::Relaxed) >= self.blocks.len() * BLOCK_KEYS
     }
 }
 
 /// The blocks of all layers.
-fn n_blocks(layers: &[Layer]) -> usize {
+fn n_blocks(layers: &[FixedBloom]) -> usize {
     layers.iter().map(|layer| layer.blocks.len()).sum()
 }
 
@@ -90,7 +165,7 @@ fn n_blocks(layers: &[Layer]) -> usize {
 /// largest size.
 pub(super) struct Bloom {
     /// New keys go to the last.
-    layers: RwLock<Vec<Layer>>,
+    layers: RwLock<Vec<FixedBloom>>,
     blocks_max: usize,
 }
 
@@ -128,12 +203,12 @@ impl Bloom {
         let n_blocks = usize::try_from(n_keys).unwrap_or(usize::MAX) / BLOCK_KEYS;
         let mut layers = self.layers.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(n_blocks) = self.n_blocks_next(&layers, n_blocks) {
-            layers.push(Layer::new(n_blocks));
+            layers.push(FixedBloom::new(n_blocks));
         }
     }
 
     /// The blocks of a new layer, if so many are wanted; none where there is no room for another one.
-    fn n_blocks_next(&self, layers: &[Layer], wanted: usize) -> Option<usize> {
+    fn n_blocks_next(&self, layers: &[FixedBloom], wanted: usize) -> Option<usize> {
         let n_blocks = n_blocks(layers);
         let n_free = self.blocks_max.saturating_sub(n_blocks);
         // A small last layer would soon contain everything.
@@ -157,12 +232,12 @@ impl Bloom {
             .is_some_and(|last| last.n_keys.load(Ordering::Relaxed) > 3 * last.blocks.len() * BLOCK_KEYS)
     }
 
-    fn layers(&self) -> RwLockReadGuard<'_, Vec<Layer>> {
+    fn layers(&self) -> RwLockReadGuard<'_, Vec<FixedBloom>> {
         self.layers.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The layers, of which the last is not full, unless there is no room for another one.
-    fn layers_with_room(&self) -> RwLockReadGuard<'_, Vec<Layer>> {
+    fn layers_with_room(&self) -> RwLockReadGuard<'_, Vec<FixedBloom>> {
         let layers = self.layers();
         if layers.last().is_some_and(|last| !last.is_full()) {
             return layers;
@@ -171,7 +246,7 @@ impl Bloom {
         let n_layers = layers.len();
         drop(layers);
         // Allocating a large layer takes a while, so do it without holding the lock.
-        let next = Layer::new(n_blocks);
+        let next = FixedBloom::new(n_blocks);
         let mut layers = self.layers.write().unwrap_or_else(PoisonError::into_inner);
         if layers.len() == n_layers {
             layers.push(next);
@@ -211,7 +286,8 @@ impl Bloom {
             let (n_blocks, n_keys) = (read_word(input)?, read_word(input)?);
             // A damaged number must not take all memory.
             n_blocks_left = n_blocks_left.checked_sub(n_blocks).ok_or(io::ErrorKind::InvalidData)?;
-            let mut layer = Layer { n_keys: AtomicUsize::new(n_keys as usize), ..Layer::new(n_blocks as usize) };
+            let mut layer =
+                FixedBloom { n_keys: AtomicUsize::new(n_keys as usize), ..FixedBloom::new(n_blocks as usize) };
             for word in layer.blocks.iter_mut().flat_map(|block| &mut block.0) {
                 *word.get_mut() = read_word(input)?;
             }
@@ -241,7 +317,7 @@ mod tests {
 
     /// A set with layers of so many blocks.
     fn with_layers(n_blocks: &[usize], n_bytes_max: usize) -> Bloom {
-        let layers = n_blocks.iter().map(|n_blocks| Layer::new(*n_blocks)).collect();
+        let layers = n_blocks.iter().map(|n_blocks| FixedBloom::new(*n_blocks)).collect();
         Bloom { layers: RwLock::new(layers), ..Bloom::new(n_bytes_max) }
     }
 
@@ -286,6 +362,25 @@ mod tests {
         bloom.insert(&members[12_000..]);
         assert!(bloom.is_crowded());
         assert_eq!(n_found(&bloom, &members), members.len());
+    }
+
+    #[test]
+    fn a_filter_is_filled_again_from_its_portions() {
+        let (members, others) = (hashes(0..100_000), hashes(200_000..300_000));
+        let mut bloom = FixedBloom::for_keys(100_000);
+        bloom.insert_all(&members);
+        let mut again = FixedBloom::to_fill(bloom.n_blocks(), bloom.n_keys()).expect("a size");
+        assert!(again.possible(&members).is_empty());
+        let portions: Vec<Vec<u8>> = bloom.portions().collect();
+        assert!(portions.len() > 1);
+        for (at, portion) in portions.iter().enumerate() {
+            assert_eq!(again.fill(at, &portion[1..]), None);
+            assert_eq!(again.fill(at, portion), Some(()));
+        }
+        assert_eq!(again.fill(portions.len(), &portions[0]), None);
+        assert_eq!((again.possible(&members).len(), again.n_keys()), (100_000, 100_000));
+        let n_found = again.possible(&others).len();
+        assert!(n_found < others.len() / 150, "{n_found}");
     }
 
     #[test]

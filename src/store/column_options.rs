@@ -1,11 +1,10 @@
 //! The RocksDB options of the database and of each column family.
 
 use super::key_filter;
-use super::schema::{self, cf};
+use super::schema::cf;
 use super::settings::Settings;
 use rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompactionStyle, DBCompressionType, DBRecoveryMode,
-    MergeOperands, Options,
+    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompactionStyle, DBCompressionType, DBRecoveryMode, Options,
 };
 
 /// Bits of a Bloom filter per key: one look-up in a thousand reads a block in vain.
@@ -85,26 +84,10 @@ pub(super) fn table_options(name: &str) -> Options {
     options
 }
 
-/// Whether the rows of a family are lists of documents. Most rows of a store are, and most look-ups there are of new pages,
-/// which the [key filter](super::key_filter) answers: many runs cost little, and merging them most.
-fn is_list(name: &str) -> bool {
-    matches!(name, cf::POSTINGS | cf::SUPERS)
-}
-
 /// Whether the keys of a family arrive in random order. Leveled compaction would rewrite a whole level for every new
 /// file; tiered compaction rewrites each row only a few times.
 fn has_random_keys(name: &str) -> bool {
-    matches!(
-        name,
-        cf::EQUAL
-            | cf::URLS
-            | cf::SIGHTINGS
-            | cf::STATES
-            | cf::POSTINGS
-            | cf::SUPERS
-            | cf::MOD_POSTINGS
-            | cf::FRAGMENTS
-    )
+    matches!(name, cf::EQUAL | cf::URLS | cf::SIGHTINGS | cf::STATES | cf::MOD_POSTINGS | cf::FRAGMENTS)
 }
 
 /// Whether a family is a queue, which holds little. Every start leaves one file of it. If the program is killed again
@@ -121,53 +104,41 @@ const QUEUE_FILES_MAX: i32 = 256;
 /// sizes.
 const RUNS_MAX: i32 = 16;
 
-/// The same for a family of lists, seven of each size.
-const LIST_RUNS_MAX: i32 = 40;
-
 /// Sorted runs of a family with random keys at which RocksDB slows writing down; at twice as many it stops writing.
 /// Merging large runs may take minutes, and new runs arrive meanwhile.
 const RUNS_SLOW: i32 = 64;
 
-/// Whether a family's rows leave nothing to compress: sketches are coded to the bit, and each text is compressed by itself.
+/// Whether a family's rows leave nothing to compress: sketches are coded to the bit, lists are packed, and each text is
+/// compressed by itself.
 fn is_compact(name: &str) -> bool {
-    matches!(name, cf::DOCS | cf::TEXTS)
+    matches!(name, cf::DOCS | cf::TEXTS | cf::POSTINGS | cf::SUPERS)
 }
 
 /// Whether look-ups in a family use whole keys.
 fn is_read_by_key(name: &str) -> bool {
     matches!(
         name,
-        cf::EQUAL
-            | cf::POSTINGS
-            | cf::SUPERS
-            | cf::URLS
-            | cf::STATES
-            | cf::DOCS
-            | cf::CLUSTERS
-            | cf::MOD_POSTINGS
-            | cf::BAGS
-            | cf::TERMS
+        cf::EQUAL | cf::URLS | cf::STATES | cf::DOCS | cf::CLUSTERS | cf::MOD_POSTINGS | cf::BAGS | cf::TERMS
     )
 }
 
-/// Whether a family is derived from the documents. All its rows arrive as ingested files, so that its memtables stay empty. It
+/// Whether a family, other than those of lists, is derived from the documents. All its rows arrive as ingested files, so that its memtables stay empty. It
 /// holds little but fingerprints, of which a page looks up two dozen, nearly all absent: zstd would save a tenth of the
 /// space, but unpacking a block costs more than the rest of the look-up.
 fn is_derived(name: &str) -> bool {
-    matches!(name, cf::EQUAL | cf::POSTINGS | cf::SUPERS | cf::MOD_POSTINGS | cf::FRAGMENTS)
+    matches!(name, cf::EQUAL | cf::MOD_POSTINGS | cf::FRAGMENTS)
 }
 
 /// The options of a family with random keys that RocksDB accepts only as text.
 fn text_options(name: &str) -> String {
-    // Four runs of similar size become one run of the next size, or eight. So a row is rewritten once each time the store grows
-    // fourfold, or eightfold. RocksDB's defaults merge more: the next larger run too, once the small ones together are as large;
+    // Four runs of similar size become one run of the next size. So a row is rewritten once each time the store grows
+    // fourfold. RocksDB's defaults merge more: the next larger run too, once the small ones together are as large;
     // all runs, when there are more than four; and all runs, once the newer ones are twice as large as the oldest, in
     // case they replace its rows. Only the family of URL states replaces rows.
     let replaced = if name == cf::STATES { 200 } else { 1_000_000 };
-    let (width, runs_max) = if is_list(name) { (8, LIST_RUNS_MAX) } else { (4, RUNS_MAX) };
     let tiers = format!(
-        "compaction_options_universal={{min_merge_width={width};size_ratio=100;stop_style=kCompactionStopStyleSimilarSize;\
-         max_read_amp={runs_max};max_size_amplification_percent={replaced}}};"
+        "compaction_options_universal={{min_merge_width=4;size_ratio=100;stop_style=kCompactionStopStyleSimilarSize;\
+         max_read_amp={RUNS_MAX};max_size_amplification_percent={replaced}}};"
     );
     // The keys of a batch are sorted. With a hint, RocksDB inserts each next to its predecessor instead of searching
     // from the top. The empty prefix gives all keys the same hint.
@@ -243,22 +214,7 @@ fn family_options(name: &str, cache: Option<&Cache>) -> Options {
         options.set_level_zero_slowdown_writes_trigger(QUEUE_FILES_MAX);
         options.set_level_zero_stop_writes_trigger(2 * QUEUE_FILES_MAX);
     }
-    if is_list(name) {
-        options.set_merge_operator_associative("union of documents", union);
-    }
     options
-}
-
-/// The union of document lists. Never panics, because a panic here would abort the process. On a malformed list the
-/// read or compaction fails with a corruption error instead.
-fn union(_key: &[u8], stored: Option<&[u8]>, others: &MergeOperands) -> Option<Vec<u8>> {
-    let mut documents = Vec::new();
-    for list in stored.into_iter().chain(others) {
-        schema::read_documents(list, &mut documents)?;
-    }
-    documents.sort_unstable();
-    documents.dedup();
-    Some(schema::documents_row(&documents))
 }
 
 #[cfg(test)]

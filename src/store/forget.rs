@@ -7,6 +7,7 @@
 use super::db::synced;
 use super::disk_full::retry_while_full;
 use super::open::RocksStore;
+use super::posting_runs::{BlockWriter, is_block, lists_of};
 use super::rocks_error::{damaged, failed};
 use super::schema::{self, Fields, PostingKind, cf, meta};
 use crate::document::{DocumentId, FetchTime, Fingerprint};
@@ -129,6 +130,15 @@ impl RocksStore {
     ) -> Result<(), StoreError> {
         // What waits for its run would come back with the run.
         self.flush_postings()?;
+        self.posting_runs.without_merging(|| self.forget_stored(forgotten, remainders, events))
+    }
+
+    fn forget_stored(
+        &self,
+        forgotten: &Forgotten,
+        remainders: &Remainders,
+        events: &[Outgoing],
+    ) -> Result<(), StoreError> {
         let mut rows = WriteBatch::default();
         self.delete_sightings(forgotten, &mut rows)?;
         self.recount_sweeps(forgotten, &mut rows)?;
@@ -280,6 +290,7 @@ impl RocksStore {
         })
     }
 
+    /// Takes documents out of the lists in runs. No run may be merged until the rows are written.
     fn delete_from_lists(
         &self,
         kind: PostingKind,
@@ -287,16 +298,28 @@ impl RocksStore {
         rows: &mut WriteBatch,
     ) -> Result<(), StoreError> {
         let (name, family) = (kind.family(), self.cf(kind.family())?);
-        let mut documents = Vec::new();
-        self.scan(name, &[], &mut |key, row| {
-            documents.clear();
-            schema::read_documents(row, &mut documents).ok_or_else(|| damaged(format!("a row of {name}")))?;
-            let n_before = documents.len();
-            documents.retain(|document| !gone.contains(document));
-            match documents.len() {
-                n if n == n_before => {}
-                0 => rows.delete_cf(family, key),
-                _ => rows.put_cf(family, key, schema::documents_row(&documents)),
+        let (mut documents, width) = (Vec::new(), kind.width(self.rule.sketch.bits));
+        self.scan(name, &[], &mut |key, block| {
+            if !is_block(key, width) {
+                return Ok(true);
+            }
+            let (mut left, mut is_changed) = (BlockWriter::default(), false);
+            for list in lists_of(block) {
+                documents.clear();
+                let read = list.filter(|(_, list)| schema::read_documents(list, &mut documents).is_some());
+                let (shingle, _) = read.ok_or_else(|| damaged(format!("a row of {name}")))?;
+                let n_before = documents.len();
+                documents.retain(|document| !gone.contains(document));
+                is_changed |= documents.len() < n_before;
+                if !documents.is_empty() {
+                    left.put(shingle, &documents);
+                }
+            }
+            match left.take() {
+                _ if !is_changed => {}
+                // The key may then be of a shingle that is no longer there, which is all the same: the block has those up to it.
+                Some((_, left)) => rows.put_cf(family, key, left),
+                None => rows.delete_cf(family, key),
             }
             Ok(true)
         })

@@ -2,8 +2,8 @@
 //! up in.
 //!
 //! RocksDB has a filter for each sorted run and asks them one after another, at a quarter of a microsecond each. A new page
-//! has a dozen keys, nearly all absent, so this was most of its cost in a large store, and it grew with every run. One filter
-//! in front of them takes ten more bits a key, and asking it costs the same however many runs there are.
+//! has three or four keys here, nearly all absent. One filter in front of the runs takes ten more bits a key, and asking it costs
+//! the same however many runs there are. Lists of postings are looked up in [runs of their own](super::posting_runs).
 //!
 //! A large filter stays in a [file](super::key_filter_file) when the store is closed. Without one, the filter has the keys
 //! that this process writes, and what the store held before is read once enough keys were looked up to make that worthwhile;
@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// The families whose keys are in the filter.
-const FAMILIES: [&str; 4] = [cf::EQUAL, cf::POSTINGS, cf::SUPERS, cf::STATES];
+const FAMILIES: [&str; 2] = [cf::EQUAL, cf::STATES];
 
 /// How many stored keys are read for one that was looked up. Reading a key takes less than half a microsecond; looking one up in
 /// a large store takes some five more without the filter than with it.

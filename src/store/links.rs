@@ -14,20 +14,19 @@ impl LinkView for RocksStore {
     fn each_list(&self, each: &mut dyn FnMut(&[DocumentId], bool) -> bool) -> Result<(), StoreError> {
         for kind in [PostingKind::Index, PostingKind::Super] {
             let is_super = kind == PostingKind::Super;
-            let (name, width) = (kind.family(), kind.width(self.rule.sketch.bits));
-            // Shingles that occur only in the posting buffer have no row.
+            // Shingles that occur only in the posting buffer are in no run.
             let mut newest = self.posting_buffer()?.shingles(kind);
             let mut documents = Vec::new();
             let mut go_on = true;
-            self.scan(name, &[], &mut |key, row| {
-                let shingle = Fields(key).shingle(width).ok_or_else(|| damaged(format!("a key of {name}")))?;
+            let mut lists = self.posting_runs.all(kind)?;
+            while go_on && let Some((shingle, list)) = lists.next()? {
                 newest.remove(&shingle);
                 documents.clear();
-                schema::read_documents(row, &mut documents).ok_or_else(|| damaged(format!("a row of {name}")))?;
+                schema::read_documents(list, &mut documents)
+                    .ok_or_else(|| damaged(format!("a list of {}", kind.family())))?;
                 self.posting_buffer()?.append(kind, &[shingle], std::slice::from_mut(&mut documents));
                 go_on = each(&documents, is_super);
-                Ok(go_on)
-            })?;
+            }
             for shingle in newest {
                 documents.clear();
                 self.posting_buffer()?.append(kind, &[shingle], std::slice::from_mut(&mut documents));

@@ -3,6 +3,7 @@
 use super::column_options;
 use super::db;
 use super::open::{OpenError, RocksStore};
+use super::posting_runs::{BlockWriter, LOADED_RUN, NewRun, block_key};
 use super::rocks_error::{damaged, failed};
 use super::schema::{self, PostingKind, cf, meta};
 use super::settings::Settings;
@@ -55,7 +56,6 @@ fn family_name(family: Family) -> &'static str {
 /// A sorted table that is being written. The first row creates the file, because RocksDB rejects a table without
 /// rows.
 struct SstTable<'a> {
-    kind: PostingKind,
     bits: u32,
     path: PathBuf,
     writer: SstFileWriter<'a>,
@@ -70,7 +70,7 @@ impl Table for SstTable<'_> {
             self.writer.open(&self.path).map_err(failed)?;
         }
         self.n_rows += 1;
-        self.encode(row);
+        self.encode(row)?;
         self.writer.put(&self.key, &self.value).map_err(failed)
     }
 
@@ -83,20 +83,17 @@ impl Table for SstTable<'_> {
 }
 
 impl SstTable<'_> {
-    /// Encodes a row as key and value. Lists, the most frequent rows, and documents, the longest, reuse the buffers.
-    fn encode(&mut self, row: LoadRow<'_>) {
+    /// Encodes a row as key and value. Documents, the longest rows, reuse the buffers.
+    fn encode(&mut self, row: LoadRow<'_>) -> Result<(), StoreError> {
         let (key, value) = match row {
-            LoadRow::List(shingle, documents) => {
-                self.key.clear();
-                schema::put_shingle(&mut self.key, shingle, self.kind.width(self.bits));
-                self.value.clear();
-                return schema::put_documents(&mut self.value, documents);
-            }
+            // `ListTable` takes these.
+            LoadRow::List(..) => return Err(damaged("a list in a table of other rows")),
             LoadRow::Document(document) => {
                 self.key.clear();
                 self.key.extend(document.document.0.to_be_bytes());
                 self.value.clear();
-                return schema::put_loaded_document(&mut self.value, document);
+                schema::put_loaded_document(&mut self.value, document);
+                return Ok(());
             }
             LoadRow::Equal(key, document) => (schema::fingerprint_key(key).to_vec(), document.0.to_be_bytes().to_vec()),
             LoadRow::Url(key, url) => (schema::fingerprint_key(key).to_vec(), url.as_bytes().to_vec()),
@@ -115,6 +112,45 @@ impl SstTable<'_> {
             LoadRow::Posting(shingle, document) => (schema::mod_posting_key(shingle, document, self.bits), Vec::new()),
         };
         (self.key, self.value) = (key, value);
+        Ok(())
+    }
+}
+
+/// A table of lists, which are packed into blocks of the first run.
+struct ListTable<'a> {
+    width: usize,
+    path: PathBuf,
+    writer: SstFileWriter<'a>,
+    n_lists: u64,
+    block: BlockWriter,
+}
+
+impl Table for ListTable<'_> {
+    fn put(&mut self, row: LoadRow<'_>) -> Result<(), StoreError> {
+        let LoadRow::List(shingle, documents) = row else {
+            return Err(damaged("a row that is no list in a table of lists"));
+        };
+        if self.n_lists == 0 {
+            self.writer.open(&self.path).map_err(failed)?;
+        }
+        self.n_lists += 1;
+        self.block.put(shingle, documents);
+        if self.block.is_full() { self.put_block() } else { Ok(()) }
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<u64, StoreError> {
+        if self.n_lists > 0 {
+            self.put_block()?;
+            self.writer.finish().map_err(failed)?;
+        }
+        Ok(self.n_lists)
+    }
+}
+
+impl ListTable<'_> {
+    fn put_block(&mut self) -> Result<(), StoreError> {
+        let Some((last, block)) = self.block.take() else { return Ok(()) };
+        self.writer.put(block_key(LOADED_RUN, last, self.width), block).map_err(failed)
     }
 }
 
@@ -122,20 +158,17 @@ impl Loader for RocksLoader {
     fn table(&self, family: Family, file: &Path) -> Result<Box<dyn Table + '_>, StoreError> {
         let options = self.options.iter().find(|(name, _)| *name == family);
         let (_, options) = options.ok_or_else(|| damaged(format!("no table options for the family {family:?}")))?;
+        let (writer, path) = (SstFileWriter::create(options), file.to_path_buf());
         let kind = match family {
+            Family::Postings => PostingKind::Index,
             Family::Supers => PostingKind::Super,
-            Family::ModPostings => PostingKind::Mod,
-            _ => PostingKind::Index,
+            _ => {
+                let (key, value) = (Vec::new(), Vec::new());
+                return Ok(Box::new(SstTable { bits: self.rule.sketch.bits, path, writer, n_rows: 0, key, value }));
+            }
         };
-        Ok(Box::new(SstTable {
-            kind,
-            bits: self.rule.sketch.bits,
-            path: file.to_path_buf(),
-            writer: SstFileWriter::create(options),
-            n_rows: 0,
-            key: Vec::new(),
-            value: Vec::new(),
-        }))
+        let width = kind.width(self.rule.sketch.bits);
+        Ok(Box::new(ListTable { width, path, writer, n_lists: 0, block: BlockWriter::default() }))
     }
 
     fn begin(&self, folder: &Path) -> Result<Box<dyn EmptyStore + '_>, StoreError> {
@@ -174,8 +207,12 @@ impl EmptyStore for NewStore {
             let panicked = |_| Err(StoreError::Failed("a thread that ingests tables panicked".into()));
             threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(panicked))
         })?;
+        let has_lists = |family| tables.iter().any(|(other, files)| *other == family && !files.is_empty());
+        let kinds = [(Family::Postings, PostingKind::Index), (Family::Supers, PostingKind::Super)];
+        let kinds = kinds.into_iter().filter(|(family, _)| has_lists(*family));
+        let runs = kinds.map(|(_, kind)| store.posting_runs.loaded(kind, &loading)).collect::<Result<_, _>>()?;
         fs::remove_dir(&loading).map_err(failed_at(&loading))?;
-        store.write_metadata(metadata)?;
+        store.write_metadata(metadata, runs)?;
         // The numbers as a later opening of the store reads them.
         store.n_documents.store(metadata.n_documents, Ordering::Release);
         store.next_seq.store(metadata.next_seq, Ordering::Release);
@@ -207,7 +244,7 @@ fn failed_at(path: &Path) -> impl Fn(io::Error) -> StoreError + '_ {
 
 impl RocksStore {
     /// Writes the metadata, which completes a loaded store, in one batch.
-    fn write_metadata(&self, metadata: &LoadMetadata) -> Result<(), StoreError> {
+    fn write_metadata(&self, metadata: &LoadMetadata, runs: Vec<NewRun>) -> Result<(), StoreError> {
         let mut rows = WriteBatch::default();
         let (common, width) = (self.cf(cf::COMMON)?, PostingKind::Index.width(self.rule.sketch.bits));
         for shingle in &metadata.common {
@@ -228,6 +265,6 @@ impl RocksStore {
         rows.put_cf(metas, meta::INDEXED_UP_TO, metadata.n_documents.to_be_bytes());
         rows.put_cf(metas, meta::NEXT_SEQ, metadata.next_seq.to_be_bytes());
         rows.put_cf(metas, meta::PUBLISHED, metadata.next_seq.to_be_bytes());
-        self.db.write_opt(rows, &super::db::synced()).map_err(failed)
+        self.posting_runs.add(runs, rows, &db::synced())
     }
 }

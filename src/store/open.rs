@@ -8,6 +8,7 @@ use super::fragment::fragments_of;
 use super::keeping::Keeping;
 use super::key_filter::KeyFilter;
 use super::posting_buffer::PostingBuffer;
+use super::posting_runs::PostingRuns;
 use super::rocks_error::{damaged, failed, is_missing};
 use super::runs::Runs;
 use super::schema::{self, FORMAT_VERSION, Fields, OLDEST_READABLE_FORMAT, cf, meta};
@@ -119,6 +120,8 @@ pub struct RocksStore {
     /// The newest postings. A read-only store loads them at their first use.
     posting_buffer: OnceLock<RwLock<PostingBuffer>>,
     posting_buffer_bytes_max: usize,
+    /// All other postings.
+    pub(super) posting_runs: Arc<PostingRuns>,
     path: PathBuf,
     /// When set, no write waits for disk space any longer.
     pub(super) stop: Arc<AtomicBool>,
@@ -176,7 +179,8 @@ impl RocksStore {
         let published = store.published();
         store.keeping.begin(&store.db, published)?;
         store.loaded_posting_buffer()?;
-        let runs = Runs::new(Arc::clone(&store.db), Arc::clone(key_filter.keys()), path, store.rule.sketch.bits)?;
+        let (db, keys, postings) = (&store.db, key_filter.keys(), &store.posting_runs);
+        let runs = Runs::new(Arc::clone(db), Arc::clone(keys), Arc::clone(postings), path, store.rule.sketch.bits)?;
         store.runs = Mutex::new(Some(runs));
         store.key_filter = Some(key_filter);
         store.folder = Some(StoreFolder::new(path)?);
@@ -272,15 +276,17 @@ impl RocksStore {
             Some(row) => Fields(&row).u32().ok_or_else(|| damaged("meta/documents"))?,
         };
         let rule = get_meta(&db, meta::RULE)?.ok_or_else(|| damaged("meta/rule"))?;
-        let rule = serde_json::from_slice(&rule).map_err(|error| damaged(format!("meta/rule: {error}")))?;
+        let rule: StoreRule = serde_json::from_slice(&rule).map_err(|error| damaged(format!("meta/rule: {error}")))?;
         let seed = get_meta(&db, meta::SEED)?.and_then(|row| read_seed(&row)).ok_or_else(|| damaged("meta/seed"))?;
         let id = get_meta(&db, meta::ID)?.and_then(|row| Fields(&row).bytes()).map(u128::from_be_bytes);
         let id = id.ok_or_else(|| damaged("meta/id"))?;
+        let db = Arc::new(db);
         Ok(RocksStore {
+            posting_runs: Arc::new(PostingRuns::read(&db, rule.sketch.bits)?),
             runs: Mutex::default(),
             key_filter: None,
             keeping: Keeping::read(&db, published, settings.keep_events)?,
-            db: Arc::new(db),
+            db,
             rule,
             seed,
             id,
@@ -377,7 +383,7 @@ impl RocksStore {
             let last = if schema::is_pending_equal(key) {
                 schema::read_pending_equal(key, row, &mut |fingerprint, document| part.add_equal(fingerprint, document))
             } else {
-                let mut add = |kind, shingle, document| part.add(kind, shingle, document, false);
+                let mut add = |kind, shingle, document| part.add(kind, shingle, document);
                 schema::read_pending(key, row, bits, &mut add)
             };
             part.last = Some(last.ok_or_else(|| damaged("a row of pending"))?);

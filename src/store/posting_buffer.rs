@@ -23,11 +23,8 @@ const EQUAL_BYTES: usize = 58;
 /// sixteenths full, and its place in the sorted run.
 const FRAGMENT_BYTES: usize = 200;
 
-/// Ends a chain whose shingle may have older postings in the store.
+/// Ends a chain.
 const NONE: u32 = u32::MAX;
-
-/// Ends a chain that holds every posting of its shingle.
-const BEGINNING: u32 = NONE - 1;
 
 /// The number of shards of a map. A hash table that grows moves all its entries, and nobody can read the buffer until it is
 /// done. That takes a quarter of a second for the two million keys of a part, and some milliseconds for a shard.
@@ -100,8 +97,8 @@ pub(super) struct Chains {
 }
 
 impl Chains {
-    fn add(&mut self, shingle: Shingle, document: DocumentId, is_first: bool) {
-        let head = self.heads.entry(shingle).or_insert(if is_first { BEGINNING } else { NONE });
+    fn add(&mut self, shingle: Shingle, document: DocumentId) {
+        let head = self.heads.entry(shingle).or_insert(NONE);
         let before = std::mem::replace(head, self.postings.len() as u32);
         self.postings.push((document, before));
     }
@@ -112,16 +109,15 @@ impl Chains {
         shingles.iter().map(|shingle| self.heads.get(shingle).copied().unwrap_or(NONE)).collect()
     }
 
-    /// Appends the documents of a chain, ascending. Returns true if the chain holds every posting of its shingle.
-    fn append(&self, head: u32, documents: &mut Vec<DocumentId>) -> bool {
+    /// Appends the documents of a chain, ascending.
+    fn append(&self, head: u32, documents: &mut Vec<DocumentId>) {
         let (mut at, begin) = (head, documents.len());
-        while at < BEGINNING {
+        while at < NONE {
             let (document, before) = self.postings[at as usize];
             documents.push(document);
             at = before;
         }
         documents[begin..].reverse();
-        at == BEGINNING
     }
 
     /// Appends the documents of each chain to its list, ascending. The chains advance together, one step per round.
@@ -130,13 +126,13 @@ impl Chains {
         for (heads, lists) in heads.chunks(CHAINS_TOGETHER).zip(lists.chunks_mut(CHAINS_TOGETHER)) {
             let begins: Vec<usize> = lists.iter().map(Vec::len).collect();
             let mut walking: Vec<(u32, usize)> =
-                heads.iter().copied().zip(0..).filter(|(head, _)| *head < BEGINNING).collect();
+                heads.iter().copied().zip(0..).filter(|(head, _)| *head < NONE).collect();
             while !walking.is_empty() {
                 walking.retain_mut(|(at, list)| {
                     let (document, before) = self.postings[*at as usize];
                     lists[*list].push(document);
                     *at = before;
-                    before < BEGINNING
+                    before < NONE
                 });
             }
             lists.iter_mut().zip(begins).for_each(|(documents, begin)| documents[begin..].reverse());
@@ -147,11 +143,15 @@ impl Chains {
         self.postings.is_empty()
     }
 
-    /// Calls `each` with every shingle, ascending, its documents, ascending, and whether the store has no other
-    /// postings of that shingle.
+    /// How many shingles have postings.
+    pub fn n_shingles(&self) -> u64 {
+        self.heads.len() as u64
+    }
+
+    /// Calls `each` with every shingle, ascending, and its documents, ascending.
     pub fn each<E, F>(&self, mut each: F) -> Result<(), E>
     where
-        F: FnMut(Shingle, &[DocumentId], bool) -> Result<(), E>,
+        F: FnMut(Shingle, &[DocumentId]) -> Result<(), E>,
     {
         // Most chains have one posting. Fetching the newest posting of every chain here lets the cache misses
         // overlap.
@@ -161,9 +161,9 @@ impl Chains {
         let mut documents = Vec::new();
         for (shingle, (newest, before)) in chains {
             documents.clear();
-            let is_first = self.append(before, &mut documents);
+            self.append(before, &mut documents);
             documents.push(newest);
-            each(shingle, &documents, is_first)?;
+            each(shingle, &documents)?;
         }
         Ok(())
     }
@@ -188,10 +188,9 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Adds a posting. `is_first` is true if this is known to be the first posting of its shingle, here and in the
-    /// store.
-    pub fn add(&mut self, kind: PostingKind, shingle: Shingle, document: DocumentId, is_first: bool) {
-        self.chains_mut(kind).add(shingle, document, is_first);
+    /// Adds a posting.
+    pub fn add(&mut self, kind: PostingKind, shingle: Shingle, document: DocumentId) {
+        self.chains_mut(kind).add(shingle, document);
     }
 
     fn chains_mut(&mut self, kind: PostingKind) -> &mut Chains {
@@ -249,8 +248,6 @@ pub(super) struct BufferedPosting {
     pub kind: PostingKind,
     pub shingle: Shingle,
     pub document: DocumentId,
-    /// Whether it is known to be the first of its shingle.
-    pub is_first: bool,
 }
 
 /// A growing part, and a frozen part while its runs are written.
@@ -279,8 +276,8 @@ impl PostingBuffer {
         fragments: &[BufferedFragment],
         last: Option<DocumentId>,
     ) {
-        for BufferedPosting { kind, shingle, document, is_first } in postings {
-            self.growing.add(*kind, *shingle, *document, *is_first);
+        for BufferedPosting { kind, shingle, document } in postings {
+            self.growing.add(*kind, *shingle, *document);
         }
         equal.iter().for_each(|(fingerprint, document)| self.growing.add_equal(*fingerprint, *document));
         self.growing.add_fragments(fragments);
@@ -383,7 +380,7 @@ mod tests {
         let n = 100 * SHARDS as u32;
         let fingerprint = |n: u32| Fingerprint(u128::from(n).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835));
         for document in 0..n {
-            buffer.growing().add(PostingKind::Index, u64::from(document), DocumentId(document), true);
+            buffer.growing().add(PostingKind::Index, u64::from(document), DocumentId(document));
             buffer.growing().add_equal(fingerprint(document), DocumentId(document));
         }
         let part = buffer.freeze();
@@ -401,13 +398,13 @@ mod tests {
         let mut buffer = PostingBuffer::new(8 * POSTING_BYTES);
         for document in 1..=4 {
             assert!(!buffer.is_full());
-            buffer.growing().add(PostingKind::Index, u64::from(document % 2), DocumentId(document), document == 2);
+            buffer.growing().add(PostingKind::Index, u64::from(document % 2), DocumentId(document));
         }
         assert!(buffer.is_full());
         let frozen = buffer.freeze();
         assert_eq!(buffer.shingles(PostingKind::Index), BTreeSet::from([0, 1]));
         for document in 5..=6 {
-            buffer.growing().add(PostingKind::Index, u64::from(document % 2), DocumentId(document), false);
+            buffer.growing().add(PostingKind::Index, u64::from(document % 2), DocumentId(document));
         }
         assert_eq!((documents(&buffer, 0), documents(&buffer, 1)), (vec![2, 4, 6], vec![1, 3, 5]));
         buffer.thaw();
@@ -417,12 +414,12 @@ mod tests {
         buffer.append(PostingKind::Super, &[0], &mut supers);
         assert_eq!(supers, [[]; 1]);
         let mut run = Vec::new();
-        let each = |shingle, documents: &[DocumentId], begins| {
-            run.push((shingle, documents.to_vec(), begins));
+        let each = |shingle, documents: &[DocumentId]| {
+            run.push((shingle, documents.to_vec()));
             if shingle == 1 { Err("full") } else { Ok(()) }
         };
         assert_eq!(frozen.chains(PostingKind::Index).each(each), Err("full"));
         let [two, four, one, three] = [2, 4, 1, 3].map(DocumentId);
-        assert_eq!(run, [(0, vec![two, four], true), (1, vec![one, three], false)]);
+        assert_eq!(run, [(0, vec![two, four]), (1, vec![one, three])]);
     }
 }

@@ -79,21 +79,15 @@ impl RocksStore {
 
     /// The documents that contain each of these shingles, ascending.
     pub(super) fn lists(&self, kind: PostingKind, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
-        let (name, width) = (kind.family(), kind.width(self.rule.sketch.bits));
-        let keys: Vec<[u8; 8]> = shingles.iter().map(|shingle| shingle.to_be_bytes()).collect();
-        // The buffer first: what leaves it meanwhile is in the rows by then.
+        // The buffer first: what leaves it meanwhile is in runs by then.
         let mut buffered = vec![Vec::new(); shingles.len()];
         self.posting_buffer()?.append(kind, shingles, &mut buffered);
-        let rows = self.rows(name, keys.iter().map(|key| &key[8 - width..]))?;
-        for (row, documents) in rows.iter().zip(&mut buffered) {
-            if let Some(row) = row {
-                let newest = std::mem::take(documents);
-                schema::read_documents(row, documents).ok_or_else(|| damaged(format!("a row of {name}")))?;
-                let last = documents.last().copied();
-                documents.extend(newest.into_iter().skip_while(|document| Some(*document) <= last));
-            }
+        let mut lists = self.posting_runs.look_up(kind, shingles)?;
+        for (documents, newest) in lists.iter_mut().zip(buffered) {
+            let last = documents.last().copied();
+            documents.extend(newest.into_iter().skip_while(|document| Some(*document) <= last));
         }
-        Ok(buffered)
+        Ok(lists)
     }
 
     pub(super) fn equal_documents(&self, keys: &[Fingerprint]) -> Result<Vec<Option<DocumentId>>, StoreError> {

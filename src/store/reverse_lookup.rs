@@ -6,7 +6,7 @@
 
 use super::open::RocksStore;
 use super::rocks_error::{damaged, failed};
-use super::schema::{self, Fields, PostingKind, cf};
+use super::schema::{self, PostingKind, cf};
 use crate::document::DocumentId;
 use crate::ports::{DocumentShingles, StoreError};
 use crate::sketch::Shingle;
@@ -64,28 +64,24 @@ impl RocksStore {
         document: DocumentId,
         limit: usize,
     ) -> Result<Vec<Shingle>, StoreError> {
-        let width = PostingKind::Index.width(self.rule.sketch.bits);
         let (mut found, mut n_left, mut documents) = (Vec::new(), LISTS_MAX, Vec::new());
-        let mut rows = self.db.raw_iterator_cf(self.cf(cf::POSTINGS)?);
+        let mut lists = self.posting_runs.lists(PostingKind::Index)?;
         for range in ranges {
             if found.len() == limit || n_left == 0 {
                 break;
             }
-            rows.seek(schema::shingle_key(*range.start(), width));
-            while let Some((key, row)) = rows.item().filter(|_| n_left > 0) {
-                let shingle = Fields(key).shingle(width).ok_or_else(|| damaged("a row of postings"))?;
-                if shingle > *range.end() {
-                    break;
-                }
+            lists.seek(*range.start())?;
+            while n_left > 0
+                && let Some((shingle, list)) = lists.next()?
+                && shingle <= *range.end()
+            {
                 n_left -= 1;
                 documents.clear();
-                schema::read_documents(row, &mut documents).ok_or_else(|| damaged("a row of postings"))?;
+                schema::read_documents(list, &mut documents).ok_or_else(|| damaged("a list of postings"))?;
                 if documents.binary_search(&document).is_ok() {
                     found.push(shingle);
                 }
-                rows.next();
             }
-            rows.status().map_err(failed)?;
         }
         found.truncate(limit);
         Ok(found)

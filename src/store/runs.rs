@@ -2,10 +2,11 @@
 //! whole.
 //!
 //! ```text
-//! frozen part ─▶ runs/FAMILY.sst ─▶ ingested, family by family ─▶ indexed-up-to raised, pending deleted up to there
+//! frozen part ─▶ runs/*.sst ─▶ ingested, family by family ─▶ indexed-up-to raised, runs of postings named in meta,
+//!                                                           pending deleted up to there
 //! ```
-//! A kill at any step loses nothing. Until the last step `pending` still holds all of it, and ingesting a run twice
-//! changes nothing.
+//! A kill at any step loses nothing. Until the last step `pending` still holds all of it. The rows of a run of postings that is not
+//! named do not count, and ingesting a run of another family twice changes nothing.
 
 use super::background;
 use super::column_options;
@@ -14,12 +15,14 @@ use super::db::sync_log;
 use super::disk_full::retry_while_full;
 use super::fragment::BufferedFragment;
 use super::key_filter::{Adder, Keys};
-use super::posting_buffer::{Chains, Part};
+use super::posting_buffer::Part;
+use super::posting_runs::{Merger, NewRun, PostingRuns, RunName, RunWriter};
+use super::read_ahead::read_ahead;
 use super::rocks_error::failed;
 use super::schema::{self, PostingKind, cf, meta};
 use crate::document::{DocumentId, Fingerprint};
 use crate::ports::StoreError;
-use rocksdb::{DB, IngestExternalFileOptions, SstFileWriter, WriteBatch};
+use rocksdb::{DB, IngestExternalFileOptions, SstFileWriter, WriteBatch, WriteOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,10 +31,12 @@ use std::thread::JoinHandle;
 /// The folder of runs to ingest, inside the store's.
 const FOLDER: &str = "runs";
 
-/// Writes one run at a time, in a separate thread.
+/// Writes one run at a time, in a separate thread. Another one merges runs of postings.
 pub(super) struct Runs {
     db: Arc<DB>,
     keys: Arc<Keys>,
+    postings: Arc<PostingRuns>,
+    merger: Merger,
     folder: PathBuf,
     bits: u32,
     under_way: Option<JoinHandle<Result<(), StoreError>>>,
@@ -41,23 +46,34 @@ pub(super) struct Runs {
 
 impl Runs {
     /// Clears the folder of runs, where a killed process may have left files.
-    pub fn new(db: Arc<DB>, keys: Arc<Keys>, store: &Path, bits: u32) -> Result<Self, StoreError> {
+    pub fn new(
+        db: Arc<DB>,
+        keys: Arc<Keys>,
+        postings: Arc<PostingRuns>,
+        store: &Path,
+        bits: u32,
+    ) -> Result<Self, StoreError> {
         let folder = store.join(FOLDER);
         let cleared = if folder.exists() { std::fs::remove_dir_all(&folder) } else { Ok(()) };
         kill_point!("runs-cleared");
         cleared
             .and_then(|()| std::fs::create_dir(&folder))
             .map_err(|error| StoreError::Failed(format!("cannot recreate {}: {error}", folder.display())))?;
-        Ok(Runs { db, keys, folder, bits, under_way: None, closing: Arc::default() })
+        postings.delete_others()?;
+        postings.read_filters()?;
+        let merger = Merger::start(Arc::clone(&postings), &folder)?;
+        Ok(Runs { db, keys, postings, merger, folder, bits, under_way: None, closing: Arc::default() })
     }
 
-    /// Starts writing a run of a part. No run may be under way. Setting `stop` ends a wait for disk space.
+    /// Starts writing a run of a part. No run may be under way. Waits while there are too many runs of postings. Setting `stop`
+    /// ends this and a wait for disk space.
     ///
     /// # Errors
-    /// [`StoreError`] if no thread can be started.
+    /// [`StoreError`] if no thread can be started, or why runs can no longer be merged.
     pub fn begin(&mut self, part: Arc<Part>, stop: Arc<AtomicBool>) -> Result<(), StoreError> {
+        self.merger.wait_for_room(&stop)?;
         let (db, keys, folder) = (Arc::clone(&self.db), Arc::clone(&self.keys), self.folder.clone());
-        let run = Run { db, keys, folder, bits: self.bits, part };
+        let run = Run { db, keys, postings: Arc::clone(&self.postings), folder, bits: self.bits, part };
         let closing = Arc::clone(&self.closing);
         let should_stop = move || closing.load(Ordering::Relaxed) || stop.load(Ordering::Relaxed);
         let write = move || {
@@ -98,6 +114,7 @@ impl Drop for Runs {
 struct Run {
     db: Arc<DB>,
     keys: Arc<Keys>,
+    postings: Arc<PostingRuns>,
     folder: PathBuf,
     bits: u32,
     part: Arc<Part>,
@@ -107,21 +124,43 @@ impl Run {
     fn write_and_ingest(&self) -> Result<(), StoreError> {
         // An ingested file is durable at once. The documents in its postings must be durable before.
         sync_log(&self.db)?;
-        for kind in PostingKind::ALL {
-            self.write_and_ingest_kind(kind)?;
-        }
+        let mut new = self.write_and_ingest_lists(PostingKind::Index)?;
+        new.extend(self.write_and_ingest_lists(PostingKind::Super)?);
+        self.write_and_ingest_mod_postings()?;
         self.write_and_ingest_equal()?;
         self.write_and_ingest_fragments()?;
-        let Some(last) = self.part.last else { return Ok(()) };
-        raise_indexed(&self.db, last)
+        self.complete(new)
     }
 
-    fn write_and_ingest_kind(&self, kind: PostingKind) -> Result<(), StoreError> {
+    fn write_and_ingest_lists(&self, kind: PostingKind) -> Result<Vec<NewRun>, StoreError> {
         let chains = self.part.chains(kind);
+        if chains.is_empty() {
+            return Ok(Vec::new());
+        }
+        kill_point!("lists-begun");
+        let options = column_options::run_options(kind.family());
+        let name = RunName { number: self.postings.new_number(), level: 0 };
+        let (n, width) = (chains.n_shingles(), kind.width(self.bits));
+        let mut run = RunWriter::new((kind, name), n, width, &self.folder, "new", &options);
+        chains.each(|shingle, documents| run.put(shingle, documents))?;
+        let run = run.finish()?;
+        kill_point!("lists-written");
+        let new = self.postings.ingest(kind, name, run)?;
+        kill_point!("lists-ingested");
+        Ok(vec![new])
+    }
+
+    fn write_and_ingest_mod_postings(&self) -> Result<(), StoreError> {
+        let chains = self.part.chains(PostingKind::Mod);
         if chains.is_empty() {
             return Ok(());
         }
-        self.write_and_ingest_file(kind.family(), |file| self.write_chains(file, kind, chains))
+        self.write_and_ingest_file(cf::MOD_POSTINGS, |file| {
+            chains.each(|shingle, documents| {
+                let key = |document: &DocumentId| schema::mod_posting_key(shingle, *document, self.bits);
+                documents.iter().try_for_each(|document| file.put(&key(document), &[]))
+            })
+        })
     }
 
     fn write_and_ingest_equal(&self) -> Result<(), StoreError> {
@@ -170,42 +209,28 @@ impl Run {
         Ok(())
     }
 
-    fn write_chains(&self, file: &mut RunFile<'_>, kind: PostingKind, chains: &Chains) -> Result<(), StoreError> {
-        let width = kind.width(self.bits);
-        chains.each(|shingle, documents, is_first| {
-            if kind == PostingKind::Mod {
-                return documents
-                    .iter()
-                    .try_for_each(|document| file.put(&schema::mod_posting_key(shingle, *document, self.bits), &[]));
-            }
-            let (key, list) = (&shingle.to_be_bytes()[8 - width..], schema::documents_row(documents));
-            // Most lists start in this run. Compaction copies a plain row, but has to merge the pieces of a list.
-            if is_first { file.put(key, &list) } else { file.merge(key, &list) }
-        })
-    }
-
     fn ingest(&self, path: &Path, name: &'static str) -> Result<(), StoreError> {
         let mut options = IngestExternalFileOptions::default();
         options.set_move_files(true);
         let family = family(&self.db, name)?;
         self.db.ingest_external_file_cf_opts(family, &options, vec![path]).map_err(failed)
     }
-}
 
-/// Asks the system to read a run into its cache. RocksDB's writer has just dropped it from there, and otherwise the first
-/// look-up of each block would wait for the disk.
-#[cfg(target_os = "linux")]
-fn read_ahead(path: &Path) {
-    let advised = std::fs::File::open(path)
-        .and_then(|file| Ok(rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::WillNeed)?));
-    if let Err(error) = advised {
-        tracing::debug!("{} is not read ahead: {error}", path.display());
+    /// Records that runs hold all that the part's documents add to the derived families. Not synced: if the record is lost, the
+    /// next start writes the runs again.
+    fn complete(&self, new: Vec<NewRun>) -> Result<(), StoreError> {
+        let Some(last) = self.part.last else { return Ok(()) };
+        // Behind all rows that begin with the document's number.
+        let beyond = [&last.0.to_be_bytes()[..], &[0xff]].concat();
+        let mut rows = WriteBatch::default();
+        rows.put_cf(family(&self.db, cf::META)?, meta::INDEXED_UP_TO, last.0.to_be_bytes());
+        rows.delete_range_cf(family(&self.db, cf::PENDING)?, &[][..], &beyond);
+        kill_point!("run-complete");
+        self.postings.add(new, rows, &WriteOptions::default())?;
+        kill_point!("run-noted");
+        Ok(())
     }
 }
-
-/// Does nothing: other systems lack the call.
-#[cfg(not(target_os = "linux"))]
-fn read_ahead(_: &Path) {}
 
 /// A run that is being written, whose keys go to the filter.
 struct RunFile<'r> {
@@ -218,25 +243,6 @@ impl RunFile<'_> {
         self.keys.add(key);
         self.writer.put(key, row).map_err(failed)
     }
-
-    fn merge(&mut self, key: &[u8], row: &[u8]) -> Result<(), StoreError> {
-        self.keys.add(key);
-        self.writer.merge(key, row).map_err(failed)
-    }
-}
-
-/// Records that runs hold all that documents up to `last` add to the derived families. Not synced: if the record is lost, the next
-/// start writes the run again.
-fn raise_indexed(db: &DB, last: DocumentId) -> Result<(), StoreError> {
-    // Behind all rows that begin with the document's number.
-    let beyond = [&last.0.to_be_bytes()[..], &[0xff]].concat();
-    let mut rows = WriteBatch::default();
-    rows.put_cf(family(db, cf::META)?, meta::INDEXED_UP_TO, last.0.to_be_bytes());
-    rows.delete_range_cf(family(db, cf::PENDING)?, &[][..], &beyond);
-    kill_point!("run-complete");
-    db.write(rows).map_err(failed)?;
-    kill_point!("run-noted");
-    Ok(())
 }
 
 #[cfg(test)]
@@ -274,8 +280,7 @@ pub(super) mod tests {
         RocksStore::open(path, &settings, &rule, None, || Seed([1, 2, 3, 4])).expect("opens")
     }
 
-    /// Document n has shingle n modulo 3, super shingle n modulo 2 and mod shingle 25. The first documents with a
-    /// shingle or super shingle are known to be the first.
+    /// Document n has shingle n modulo 3, super shingle n modulo 2 and mod shingle 25.
     pub fn batch(ids: std::ops::RangeInclusive<u32>) -> Batch {
         let document = |id: u32| {
             let fingerprint = |kind: u128| Fingerprint(kind << 32 | u128::from(id));
@@ -286,7 +291,6 @@ pub(super) mod tests {
                 index: vec![Shingle::from(id % 3)],
                 super_shingles: vec![Shingle::from(id % 2)],
                 mod_shingles: vec![25],
-                is_first_in_list: vec![id <= 3, id <= 2],
                 n_words: 10,
                 n_bytes: 100,
             };
@@ -339,20 +343,24 @@ pub(super) mod tests {
         check(&read_only(folder.path()), 40);
     }
 
-    /// After a kill between two steps, the next start ingests the whole run again.
+    /// After a kill between two steps, the next start writes all of it again.
     #[test]
-    fn ingesting_a_run_twice_changes_nothing() {
+    fn a_run_that_is_ingested_and_not_noted_changes_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut store = open(folder.path(), 1);
         store.commit(&batch(1..=10)).expect("written");
         let runs = folder.path().join(FOLDER);
-        let steps = PostingKind::ALL.into_iter().map(Some).chain([None]);
-        for kind in steps {
+        for step in 0..4 {
             let part = store.posting_buffer_mut().expect("a buffer").freeze();
             let keys = Arc::clone(store.key_filter.as_ref().expect("a filter").keys());
-            let run = Run { db: Arc::clone(&store.db), keys, folder: runs.clone(), bits: 40, part };
-            kind.map_or_else(|| run.write_and_ingest_equal(), |kind| run.write_and_ingest_kind(kind))
-                .expect("taken in");
+            let (db, postings) = (Arc::clone(&store.db), Arc::clone(&store.posting_runs));
+            let run = Run { db, keys, postings, folder: runs.clone(), bits: 40, part };
+            match step {
+                0 => drop(run.write_and_ingest_lists(PostingKind::Index).expect("taken in")),
+                1 => drop(run.write_and_ingest_lists(PostingKind::Super).expect("taken in")),
+                2 => run.write_and_ingest_mod_postings().expect("taken in"),
+                _ => run.write_and_ingest_equal().expect("taken in"),
+            }
             check(&store, 10);
             std::fs::write(runs.join("orphan.sst"), "half a file").expect("written");
             drop(run);
@@ -362,12 +370,60 @@ pub(super) mod tests {
             check(&store, 10);
             check(&read_only(folder.path()), 10);
         }
+        for family in [cf::POSTINGS, cf::SUPERS] {
+            assert_eq!(n_rows(&store, family), 0, "the start deletes rows of runs that are not noted");
+        }
         drop(store);
         let store = open(folder.path(), 0);
         store.commit(&batch(11..=12)).expect("written");
         check(&store, 12);
-        store.db.compact_range_cf::<&[u8], &[u8]>(family(&store.db, cf::POSTINGS).expect("a family"), None, None);
-        check(&store, 12);
+    }
+
+    /// A corpus that is held against a store looks up every page there.
+    #[test]
+    fn a_read_only_store_reads_filters_after_many_look_ups() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = open(folder.path(), 0);
+        store.commit(&batch(1..=10)).expect("written");
+        let store = read_only(folder.path());
+        let absent: Vec<Shingle> = (100..1100).collect();
+        for _ in 0..25 {
+            assert!(store.postings(&absent).expect("read").iter().all(Vec::is_empty));
+            check(&store, 10);
+        }
+        assert!(store.posting_runs.has_filters());
+    }
+
+    fn n_rows(store: &RocksStore, name: &'static str) -> usize {
+        let family = family(&store.db, name).expect("a family");
+        store.db.iterator_cf(family, rocksdb::IteratorMode::Start).count()
+    }
+
+    /// Each commit makes a run of each kind, as there is no posting buffer. Without merging, a look-up would ask all of them.
+    #[test]
+    fn runs_are_merged_and_their_rows_deleted() {
+        use std::time::{Duration, Instant};
+
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = open(folder.path(), 0);
+        let n = 70;
+        for document in 1..=n {
+            store.commit(&batch(document..=document)).expect("written");
+            check(&store, document);
+        }
+        let until = Instant::now() + Duration::from_secs(60);
+        // The last of them may still be in memory: 69 or 70 runs are 64 and 4, and one or two more. Each has a block, and two rows for
+        // its filter.
+        while store.posting_runs.n_runs() > 4 || n_rows(&store, cf::POSTINGS) > 4 * 3 {
+            assert!(Instant::now() < until, "{} runs are left", store.posting_runs.n_runs());
+            // The rows of merged runs are deleted at the next occasion.
+            store.posting_runs.wake();
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        check(&store, n);
+        check(&read_only(folder.path()), n);
+        drop(store);
+        check(&open(folder.path(), 0), n);
     }
 
     /// The niceness of each thread of this process that compacts.
@@ -402,13 +458,18 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_malformed_list_is_an_error_and_no_crash() {
+    fn a_malformed_block_is_an_error_and_no_crash() {
         let folder = tempfile::tempdir().expect("a folder");
+        let store = open(folder.path(), 0);
+        store.commit(&batch(1..=3)).expect("written");
+        drop(store);
         let store = open(folder.path(), 1);
         let family = family(&store.db, cf::POSTINGS).expect("a family");
-        for list in [&[0xff][..], &[1]] {
-            store.db.merge_cf(family, [0, 0, 0, 0, 1], list).expect("written");
+        let key = store.db.iterator_cf(family, rocksdb::IteratorMode::Start).next().expect("a row").expect("read").0;
+        // An endless number, a list longer than the block, a list without an end, a shingle behind that of the key.
+        for block in [&[0xff][..], &[1, 9, 1], &[1, 1, 0xff], &[100, 1, 1]] {
+            store.db.put_cf(family, &key, block).expect("written");
+            assert!(matches!(store.postings(&[1]), Err(StoreError::Damaged(_))), "{block:?}");
         }
-        assert!(matches!(store.postings(&[1]), Err(StoreError::Damaged(_))));
     }
 }

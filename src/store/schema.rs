@@ -1,4 +1,4 @@
-//! The bytes on disk: keys and values of every column family, format version 1.
+//! The bytes on disk: keys and values of every column family, format version 2.
 //!
 //! Numbers in keys and rows are big-endian, so that keys sort like numbers. A fingerprint takes 16 bytes, a document
 //! 4 bytes, a super shingle 8 bytes, any other shingle as many bytes as its bits need (5 at 40 bits). A time takes
@@ -19,8 +19,9 @@
 //! | `sweeps` | name | first time, last time, pages (8), gone (8), closed (1), lost (8) |
 //! | `clusters` | document | parent, next in ring, size, name (4 each), the last two 0 unless it is a root; no row: a cluster of one |
 //! | `links` | later document, earlier document | resemblance (8, IEEE 754) |
-//! | `supers` | super shingle | documents |
-//! | `postings` | shingle | documents, at most one more than the common limit |
+//! | `supers` | run (4), super shingle | the lists of super shingles up to this one, packed: see below |
+//! | `postings` | run (4), shingle | the lists of shingles up to this one, packed: see below |
+//! | `supers`, `postings` | run (4), as many `ff` as a shingle has bytes, number (4) | 0: the blocks of the run's filter (8) and the keys in it (8); from 1 on: 1,024 blocks of 64 bytes each. Little-endian |
 //! | `mod-postings` | mod shingle, document | empty |
 //! | `pending` | first document of a batch | for each document of the batch: varint n, n shingles; varint n, n super shingles; varint n, n mod shingles |
 //! | `pending` | first document of a batch, `01` | for each document of the batch: varint n, n equivalence fingerprints |
@@ -45,9 +46,12 @@
 //! **Texts.** The family is there once texts were kept (`store.keep_text`). A document has a row if it came with a body meanwhile. Of a
 //! text over the limit only the length is kept. The canonical form of a text is that of its document.
 //!
-//! **Lists.** The documents of a list ascend: the first as a varint, then the difference of each next one. Several
-//! files may hold pieces of one list; a merge operator, the union of sets, joins them when RocksDB reads or compacts.
-//! The first piece of a list, where it is known to be the first, is a plain row and not a merge operand.
+//! **Lists.** A list has the documents with one shingle, at most one more than the common limit. They ascend: the first as a
+//! varint, then the difference of each next one. A row of `supers` or `postings` is a block of lists, in the order of their
+//! shingles, none of them behind that of the key. For each list: how far its shingle is from the one before, the first from 0
+//! (varint); how many bytes its documents take (varint); the documents. A run has the lists of some documents in row, so that the
+//! list of a shingle is what the runs have of it, one after the other. Only the runs that `meta/posting-runs` names count (see
+//! `store::posting_runs`).
 //!
 //! **Derived families.** `equal`, `supers`, `postings` and `mod-postings` are indexes over the documents. A batch writes
 //! what it adds to them as two rows of `pending`. It also stays in memory until RocksDB ingests it as a sorted run (see
@@ -96,10 +100,10 @@ use crate::wire::Message;
 use std::sync::Arc;
 
 /// The format that this version writes.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// The oldest format that this version reads.
-pub const OLDEST_READABLE_FORMAT: u32 = 1;
+pub const OLDEST_READABLE_FORMAT: u32 = 2;
 
 /// The names of the column families.
 pub mod cf {
@@ -225,6 +229,9 @@ pub mod meta {
     pub const RELATED_SWAP: &[u8] = b"related-swap";
     /// Runs hold the postings and equivalence fingerprints of all documents up to this one (4).
     pub const INDEXED_UP_TO: &[u8] = b"indexed-up-to";
+    /// The runs of postings, see `store::posting_runs`: of index shingles, then of super shingles, how many there are (4), and for each,
+    /// from that of the first documents, its number (4) and its level (1).
+    pub const POSTING_RUNS: &[u8] = b"posting-runs";
     /// Followed by a topic: the number of partitions when the store first published there (4), and whether the topic
     /// is complete (1), see [`crate::ports::OutputNote`].
     pub const OUTPUT: &[u8] = b"output/";
@@ -666,13 +673,6 @@ pub(super) fn read_cluster_row(document: DocumentId, row: &[u8]) -> Option<Clust
     })
 }
 
-/// Encodes a list of documents, which must ascend.
-pub(super) fn documents_row(documents: &[DocumentId]) -> Vec<u8> {
-    let mut row = Vec::with_capacity(4 + documents.len());
-    put_documents(&mut row, documents);
-    row
-}
-
 /// Appends a list of documents, which must ascend.
 pub(super) fn put_documents(row: &mut Vec<u8>, documents: &[DocumentId]) {
     let mut previous = 0;
@@ -981,7 +981,9 @@ mod tests {
         for ids in [&[][..], &[1], &[1, 2, 0x0102_0304, u32::MAX]] {
             let documents: Vec<DocumentId> = ids.iter().copied().map(DocumentId).collect();
             let mut read = Vec::new();
-            assert_eq!(read_documents(&documents_row(&documents), &mut read), Some(()));
+            let mut row = Vec::new();
+            put_documents(&mut row, &documents);
+            assert_eq!(read_documents(&row, &mut read), Some(()));
             assert_eq!(read, documents);
         }
         for row in [&[0x80][..], &[0xff; 5], &[0xff; 11], &[0xff, 0xff, 0xff, 0xff, 0x0f, 1]] {
@@ -998,7 +1000,6 @@ mod tests {
             index,
             super_shingles: vec![u64::MAX],
             mod_shingles: vec![],
-            is_first_in_list: vec![],
             n_words: 300,
             n_bytes: 1 << 40,
         }

@@ -34,7 +34,7 @@ impl Default for Settings {
             write_buffer_mib: 128,
             wal_mib: 64,
             posting_buffer_mib: 160,
-            key_filter_mib: 448,
+            key_filter_mib: 128,
             background_threads: 3,
             keep_events: 0,
             related: None,

@@ -162,11 +162,9 @@ pub struct WrittenPostings {
 fn buffered_postings(batch: &Batch) -> Vec<BufferedPosting> {
     let mut postings = Vec::new();
     for (document, _) in &batch.documents {
-        let mut firsts = document.is_first_in_list.iter().copied();
         for (kind, shingles) in PostingKind::ALL.into_iter().zip(postings_of(document)) {
             for shingle in shingles {
-                let is_first = firsts.next().unwrap_or(false);
-                postings.push(BufferedPosting { kind, shingle: *shingle, document: document.document, is_first });
+                postings.push(BufferedPosting { kind, shingle: *shingle, document: document.document });
             }
         }
     }

@@ -103,17 +103,35 @@ impl Check<'_> {
         pending: &mut Pending,
         full: &mut BTreeSet<Shingle>,
     ) {
-        let (width, limit) = (kind.width(self.store.rule.sketch.bits), self.store.rule.cluster.common_limit);
-        let mut rows = self.rows(kind.family());
-        let mut documents = Vec::new();
-        while let Some((key, row)) = self.next(&mut rows) {
-            let shingle = Fields(&key).shingle(width).filter(|_| key.len() == width);
-            documents.clear();
-            let read = schema::read_documents(&row, &mut documents);
-            let (Some(shingle), Some(())) = (shingle, read) else {
-                self.add_finding(kind.family(), hex(&key), "the row cannot be read");
-                continue;
+        let (family, limit) = (kind.family(), self.store.rule.cluster.common_limit);
+        let width = kind.width(self.store.rule.sketch.bits);
+        self.report.rows.insert(family, 0);
+        for (run, what) in self.store.posting_runs.check_filters(kind) {
+            self.add_finding(family, format!("run {}", run.number), what);
+        }
+        let mut lists = match self.store.posting_runs.all(kind) {
+            Ok(lists) => lists,
+            Err(error) => return self.add_finding(family, "", format!("the lists cannot be read: {error}")),
+        };
+        let (mut documents, mut last) = (Vec::new(), None);
+        loop {
+            let (shingle, list) = match lists.next() {
+                Ok(Some(list)) => list,
+                Ok(None) => break,
+                Err(error) => {
+                    let key = last.map(|shingle| hex(&schema::shingle_key(shingle, width))).unwrap_or_default();
+                    let what = format!("the lists after this shingle cannot be read: {error}");
+                    return self.add_finding(family, key, what);
+                }
             };
+            last = Some(shingle);
+            *self.report.rows.entry(family).or_default() += 1;
+            let key = schema::shingle_key(shingle, width);
+            documents.clear();
+            if schema::read_documents(list, &mut documents).is_none() {
+                self.add_finding(family, hex(&key), "the list cannot be read");
+                continue;
+            }
             if !documents.is_sorted_by(|a, b| a < b) || documents.is_empty() {
                 self.add_finding(kind.family(), hex(&key), "its documents do not ascend");
             }

@@ -12,7 +12,8 @@ use crate::ports::{
     StoreRule,
 };
 use crate::related::{Bag, RelatedRule, SaidReader, Target, Term};
-use crate::sketch::{Rule, SketchRule};
+use crate::sketch::{Rule, Shingle, SketchRule};
+use crate::store::posting_runs::{BlockWriter, lists_of};
 use crate::store::schema::{self, cf, meta};
 use crate::store::{RocksStore, Settings, compress_text};
 use crate::sweep::{SweepCut, SweepRow};
@@ -202,16 +203,23 @@ impl RocksStore {
         self.db.delete_cf(self.cf(family).expect("a family"), key).expect("deleted");
     }
 
-    /// A row in the middle of a family.
-    fn some(&self, family: &'static str) -> (Vec<u8>, Vec<u8>) {
+    /// A row in the middle of those of a family that are `wanted`.
+    fn some(&self, family: &'static str, wanted: impl Fn(&[u8]) -> bool) -> (Vec<u8>, Vec<u8>) {
         let mut rows = Vec::new();
         self.scan(family, &[], &mut |key, row| {
-            rows.push((key.to_vec(), row.to_vec()));
+            if wanted(key) {
+                rows.push((key.to_vec(), row.to_vec()));
+            }
             Ok(true)
         })
         .expect("scanned");
         assert!(!rows.is_empty(), "{family} has no row to damage");
         rows.swap_remove(rows.len() / 2)
+    }
+
+    /// Any row in the middle of a family.
+    fn any(&self, family: &'static str) -> (Vec<u8>, Vec<u8>) {
+        self.some(family, |_| true)
     }
 
     /// The first document of the oldest batch that is in no run.
@@ -220,8 +228,20 @@ impl RocksStore {
     }
 
     fn cut_some(&self, family: &'static str) {
-        let (key, _) = self.some(family);
+        let (key, _) = self.any(family);
         self.cut(family, key);
+    }
+
+    /// Changes the lists of a block, each a shingle and its packed documents.
+    fn change_some_lists(&self, family: &'static str, change: impl FnOnce(&mut Vec<(Shingle, Vec<u8>)>)) {
+        let (key, block) = self.some(family, |key| !key[4..].starts_with(&[0xff; 5]));
+        let list = |list: Option<(Shingle, &[u8])>| list.map(|(shingle, documents)| (shingle, documents.to_vec()));
+        let mut lists = lists_of(&block).map(list).collect::<Option<Vec<_>>>().expect("a block");
+        assert!(lists.len() > 1 && lists[0].0 > 1);
+        change(&mut lists);
+        let mut block = BlockWriter::default();
+        lists.iter().for_each(|(shingle, documents)| block.put_packed(*shingle, documents));
+        self.plant(family, key, block.take().expect("a block").1);
     }
 
     fn plant_cluster(&self, document: u32, change: impl FnOnce(&mut ClusterRow)) {
@@ -281,7 +301,7 @@ const DAMAGES: &[Damage] = &[
         store.plant(cf::META, meta::DOCUMENTS, (store.n_documents() + 70).to_be_bytes());
     }),
     (cf::DOCS, "1 documents are missing", |store| store.cut_some(cf::DOCS)),
-    (cf::DOCS, "cannot be read", |store| store.plant(cf::DOCS, store.some(cf::DOCS).0, [1, 2, 3])),
+    (cf::DOCS, "cannot be read", |store| store.plant(cf::DOCS, store.any(cf::DOCS).0, [1, 2, 3])),
     (cf::EQUAL, "lead to this document", |store| store.cut_some(cf::EQUAL)),
     (cf::EQUAL, "lead to this document", |store| store.plant(cf::EQUAL, [7; 16], 3u32.to_be_bytes())),
     (cf::EQUAL, "lead to this document", |store| {
@@ -291,44 +311,44 @@ const DAMAGES: &[Damage] = &[
         store.plant(cf::PENDING, schema::pending_equal_key(store.first_pending()), [3]);
     }),
     (cf::TEXTS, "cannot be read", |store| {
-        let (key, mut row) = store.some(cf::TEXTS);
+        let (key, mut row) = store.any(cf::TEXTS);
         *row.last_mut().expect("bytes") ^= 1;
         store.plant(cf::TEXTS, key, row);
     }),
     (cf::TEXTS, "not those of the document", |store| {
-        let (key, _) = store.some(cf::TEXTS);
+        let (key, _) = store.any(cf::TEXTS);
         let text = KeptText::new(7, &compress_text("a daisy").expect("compressed"));
         store.plant(cf::TEXTS, key, text.as_row());
     }),
     (cf::TEXTS, "the document is missing", |store| store.cut_some(cf::DOCS)),
-    (cf::TEXTS, "not a document", |store| store.plant(cf::TEXTS, [0; 4], store.some(cf::TEXTS).1)),
+    (cf::TEXTS, "not a document", |store| store.plant(cf::TEXTS, [0; 4], store.any(cf::TEXTS).1)),
     (cf::EQUAL, "does not lead to a document", |store| store.plant(cf::EQUAL, [7; 16], 0u32.to_be_bytes())),
-    (cf::URLS, "another fingerprint", |store| store.plant(cf::URLS, store.some(cf::URLS).0, "http://b/")),
+    (cf::URLS, "another fingerprint", |store| store.plant(cf::URLS, store.any(cf::URLS).0, "http://b/")),
     (cf::URLS, "never seen", |store| {
         let url = store.seed.fingerprint("url", &[b"http://b/"]);
         store.plant(cf::URLS, schema::fingerprint_key(url), "http://b/");
     }),
     (cf::SIGHTINGS, "no URL has this fingerprint", |store| store.cut_some(cf::URLS)),
     (cf::STATES, "never seen", |store| {
-        let (_, row) = store.some(cf::STATES);
+        let (_, row) = store.any(cf::STATES);
         store.plant(cf::STATES, [7; 16], row);
     }),
     (cf::STATES, "is missing", |store| store.cut_some(cf::STATES)),
     (cf::STATES, "does not follow from", |store| {
-        let (key, mut row) = store.some(cf::STATES);
+        let (key, mut row) = store.any(cf::STATES);
         row[0] ^= 1;
         store.plant(cf::STATES, key, row);
     }),
     (cf::MISSING_URLS, "is missing", |store| store.cut_some(cf::MISSING_URLS)),
     (cf::MISSING_URLS, "the URL is not missing", |store| {
-        let (mut key, _) = store.some(cf::MISSING_URLS);
+        let (mut key, _) = store.any(cf::MISSING_URLS);
         key[3] ^= 1;
         store.plant(cf::MISSING_URLS, key, []);
     }),
     (cf::SWEEPS, "is missing", |store| store.cut_some(cf::SWEEPS)),
-    (cf::SWEEPS, "it has no sightings", |store| store.plant(cf::SWEEPS, "never", store.some(cf::SWEEPS).1)),
+    (cf::SWEEPS, "it has no sightings", |store| store.plant(cf::SWEEPS, "never", store.any(cf::SWEEPS).1)),
     (cf::SWEEPS, "but it counts", |store| {
-        let (key, row) = store.some(cf::SWEEPS);
+        let (key, row) = store.any(cf::SWEEPS);
         let row = schema::read_sweep_row(&row).expect("a row");
         store.plant(cf::SWEEPS, key, schema::sweep_row(&SweepRow { n_pages: row.n_pages - 1, ..row }));
     }),
@@ -365,26 +385,34 @@ const DAMAGES: &[Damage] = &[
         store.plant(cf::LINKS, [3u32.to_be_bytes(), 1u32.to_be_bytes()].concat(), 0.7f64.to_be_bytes());
         store.plant(cf::LINKS, [3u32.to_be_bytes(), 2u32.to_be_bytes()].concat(), 0.7f64.to_be_bytes());
     }),
-    (cf::LINKS, "its resemblance", |store| store.plant(cf::LINKS, store.some(cf::LINKS).0, 0.1f64.to_be_bytes())),
+    (cf::LINKS, "its resemblance", |store| store.plant(cf::LINKS, store.any(cf::LINKS).0, 0.1f64.to_be_bytes())),
     (cf::LINKS, "a later and an earlier", |store| store.plant(cf::LINKS, [0; 8], 0.7f64.to_be_bytes())),
-    (cf::POSTINGS, "lists too few", |store| store.cut_some(cf::POSTINGS)),
+    (cf::POSTINGS, "lists too few", |store| store.change_some_lists(cf::POSTINGS, |lists| lists.truncate(1))),
     (cf::POSTINGS, "lists too many", |store| {
-        let row = schema::documents_row(&[DocumentId(1)]);
-        store.plant(cf::POSTINGS, [9; 5], row);
+        store.change_some_lists(cf::POSTINGS, |lists| lists.insert(0, (0, vec![1])));
     }),
     (cf::POSTINGS, "shingles that it does not have", |store| {
-        let (key, row) = store.some(cf::POSTINGS);
-        store.cut(cf::POSTINGS, &key);
-        store.plant(cf::POSTINGS, [9; 5], row);
+        store.change_some_lists(cf::POSTINGS, |lists| lists[0].0 -= 1);
     }),
-    (cf::POSTINGS, "do not ascend", |store| {
-        let (key, row) = store.some(cf::POSTINGS);
-        store.plant(cf::POSTINGS, key, [&row[..], &[0]].concat());
-    }),
+    (cf::POSTINGS, "do not ascend", |store| store.change_some_lists(cf::POSTINGS, |lists| lists[0].1.push(0))),
     (cf::POSTINGS, "no document", |store| {
-        store.plant(cf::POSTINGS, [9; 5], schema::documents_row(&[DocumentId(9999)]));
+        store.change_some_lists(cf::POSTINGS, |lists| lists.insert(0, (0, vec![0xff, 0x7f])));
     }),
-    (cf::SUPERS, "lists too few", |store| store.cut_some(cf::SUPERS)),
+    (cf::POSTINGS, "the list cannot be read", |store| {
+        store.change_some_lists(cf::POSTINGS, |lists| lists[0].1 = vec![0xff]);
+    }),
+    (cf::POSTINGS, "the lists cannot be read", |store| {
+        store.plant(cf::POSTINGS, store.some(cf::POSTINGS, |key| key.len() == 9).0, [0xff]);
+    }),
+    (cf::POSTINGS, "its filter lacks", |store| {
+        let (key, portion) = store.some(cf::POSTINGS, |key| key.len() > 9 && key.ends_with(&[1]));
+        store.plant(cf::POSTINGS, key, vec![0; portion.len()]);
+    }),
+    (cf::SUPERS, "its filter cannot be checked", |store| {
+        let (key, _) = store.some(cf::SUPERS, |key| key.len() > 12 && key.ends_with(&[0]));
+        store.cut(cf::SUPERS, key);
+    }),
+    (cf::SUPERS, "lists too few", |store| store.change_some_lists(cf::SUPERS, |lists| lists.truncate(1))),
     (cf::MOD_POSTINGS, "lists too few", |store| store.cut_some(cf::MOD_POSTINGS)),
     (cf::MOD_POSTINGS, "cannot be read", |store| store.plant(cf::MOD_POSTINGS, [0; 3], [])),
     (cf::POSTINGS, "lists too few", |store| store.cut(cf::PENDING, store.first_pending().0.to_be_bytes())),
@@ -393,41 +421,41 @@ const DAMAGES: &[Damage] = &[
     }),
     (cf::COMMON, "is missing", |store| store.cut_some(cf::COMMON)),
     (cf::COMMON, "does not exceed the limit", |store| store.plant(cf::COMMON, [9; 5], [])),
-    (cf::OFFSETS, "not an offset", |store| store.plant(cf::OFFSETS, store.some(cf::OFFSETS).0, [255; 16])),
+    (cf::OFFSETS, "not an offset", |store| store.plant(cf::OFFSETS, store.any(cf::OFFSETS).0, [255; 16])),
     (cf::OFFSETS, "not a source", |store| store.plant(cf::OFFSETS, "memory", [0; 16])),
-    (cf::SAID, "cannot be read", |store| store.plant(cf::SAID, store.some(cf::SAID).0, [2, 1])),
-    (cf::SAID, "not a document", |store| store.plant(cf::SAID, [0; 4], store.some(cf::SAID).1)),
+    (cf::SAID, "cannot be read", |store| store.plant(cf::SAID, store.any(cf::SAID).0, [2, 1])),
+    (cf::SAID, "not a document", |store| store.plant(cf::SAID, [0; 4], store.any(cf::SAID).1)),
     (cf::FRAGMENTS, "nothing leads to what document", |store| store.cut_some(cf::FRAGMENTS)),
     (cf::FRAGMENTS, "does not say it", |store| store.plant(cf::FRAGMENTS, [7; 20], 3u32.to_be_bytes())),
     (cf::FRAGMENTS, "does not lead to a document", |store| store.plant(cf::FRAGMENTS, [7; 20], [0; 4])),
     (cf::REDIRECTS, "cannot be read", |store| store.plant(cf::REDIRECTS, [7; 3], [])),
     (cf::REDIRECTS, "nothing leads back", |store| store.cut_some(cf::REDIRECTS)),
-    (cf::BAGS, "its weights sum to", |store| store.plant(cf::BAGS, store.some(cf::BAGS).0, [0, 0, 0, 1, 7])),
-    (cf::BAGS, "cannot be read", |store| store.plant(cf::BAGS, store.some(cf::BAGS).0, [0, 0])),
+    (cf::BAGS, "its weights sum to", |store| store.plant(cf::BAGS, store.any(cf::BAGS).0, [0, 0, 0, 1, 7])),
+    (cf::BAGS, "cannot be read", |store| store.plant(cf::BAGS, store.any(cf::BAGS).0, [0, 0])),
     (cf::BAGS, "bags, the build made", |store| store.cut_some(cf::BAGS)),
     // Its champions lead to it, and its weights sum to 100.
     (cf::BAGS, "recounted: Bag(", |store| {
-        let (key, row) = store.some(cf::BAGS);
+        let (key, row) = store.any(cf::BAGS);
         let target = Target(u64::from_be_bytes(key.try_into().expect("a target")));
         let (old, new) = (schema::read_bag(&row).expect("a bag"), Bag::new(vec![(Term(7), 100)]));
         let build = store.related_build().expect("read").expect("built");
         store.replace_bags(&[BagChange { target, old, new }], build.up_to).expect("replaced");
     }),
     (cf::BAGS, "recounted: Term(", |store| {
-        let (key, row) = store.some(cf::TERMS);
+        let (key, row) = store.any(cf::TERMS);
         store.plant(cf::TERMS, key, [&[0; 4], &row[4..]].concat());
     }),
     (cf::CHAMPIONS, "not those of the bags", |store| store.cut_some(cf::CHAMPIONS)),
-    (cf::TERMS, "does not count the bags", |store| store.plant(cf::TERMS, store.some(cf::TERMS).0, [255; 8])),
-    (cf::NEIGHBOURS, "cannot be read", |store| store.plant(cf::NEIGHBOURS, store.some(cf::NEIGHBOURS).0, [0; 9])),
+    (cf::TERMS, "does not count the bags", |store| store.plant(cf::TERMS, store.any(cf::TERMS).0, [255; 8])),
+    (cf::NEIGHBOURS, "cannot be read", |store| store.plant(cf::NEIGHBOURS, store.any(cf::NEIGHBOURS).0, [0; 9])),
     (cf::NEIGHBOURS, "not as similar as it says", |store| {
-        let (key, row) = store.some(cf::NEIGHBOURS);
+        let (key, row) = store.any(cf::NEIGHBOURS);
         store.plant(cf::NEIGHBOURS, key, [&row[..16], &0.5f32.to_be_bytes(), &row[20..]].concat());
     }),
     (cf::CENTERS, "not those of the neighbours", |store| store.cut_some(cf::CENTERS)),
     (cf::OUTBOX, "are missing", |store| store.cut_some(cf::OUTBOX)),
     (cf::OUTBOX, "not the event with this number", |store| {
-        let (key, _) = store.some(cf::OUTBOX);
+        let (key, _) = store.any(cf::OUTBOX);
         store.plant(cf::OUTBOX, key, schema::outbox_row(&Outgoing::new(0, None, b"{}".to_vec())));
     }),
     (cf::OUTBOX, "already published", |store| {

@@ -1,0 +1,464 @@
+//! Which runs there are, and looking shingles up in them.
+
+use super::block::lists_of;
+use super::cursor::{Cursor, Lists};
+use super::filter::{self, hash};
+use super::key::{RunName, is_block, keys_of_run};
+use super::writer::WrittenRun;
+use crate::document::DocumentId;
+use crate::ports::StoreError;
+use crate::sketch::Shingle;
+use crate::store::bloom::FixedBloom;
+use crate::store::column_options::run_options;
+use crate::store::db::{family, get_meta};
+use crate::store::rocks_error::{damaged, failed};
+use crate::store::schema::{self, Fields, PostingKind, meta};
+use rocksdb::{DB, IngestExternalFileOptions, Range, ReadOptions, SstFileWriter, WriteBatch, WriteOptions};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+
+/// The kinds whose lists are in runs.
+pub(super) const KINDS: [PostingKind; 2] = [PostingKind::Index, PostingKind::Super];
+
+/// Look-ups in a run of a read-only store after which its filter is read. A command that asks for a few pages is done before that.
+const UNFILTERED_MAX: u64 = 20_000;
+
+/// About how many bytes of a run the list of an index shingle takes, for nearly all have one document.
+const BYTES_OF_LIST: u64 = 7;
+
+/// The number of the run that a backfill loads, the first of each kind.
+pub(in crate::store) const LOADED_RUN: u32 = 0;
+
+/// About how many bytes a run of level 0 has, with the default posting buffer.
+const BYTES_OF_FIRST_LEVEL: u64 = 8 << 20;
+
+/// Runs of a level that become one of the next. A list is rewritten once whenever the store has become so many times as large,
+/// and a look-up asks the filters of up to three runs of each level.
+pub(super) const MERGED: usize = 4;
+
+/// A run of one kind.
+pub(super) struct PostingRun {
+    pub name: RunName,
+    /// In a read-only store none, until it was looked up often.
+    filter: OnceLock<FixedBloom>,
+    /// Look-ups without the filter.
+    n_unfiltered: AtomicU64,
+}
+
+impl PostingRun {
+    fn new(name: RunName, filter: Option<FixedBloom>) -> Self {
+        let filter = filter.map_or_else(OnceLock::new, OnceLock::from);
+        PostingRun { name, filter, n_unfiltered: AtomicU64::new(0) }
+    }
+
+    /// About how many lists it has; none where it has no filter.
+    pub fn n_lists(&self) -> u64 {
+        self.filter.get().map_or(0, FixedBloom::n_keys)
+    }
+}
+
+/// A run that is written and does not count yet.
+pub(in crate::store) struct NewRun {
+    kind: PostingKind,
+    run: PostingRun,
+}
+
+/// The runs of one kind, from those of the first documents to those of the last.
+type Runs = Arc<[Arc<PostingRun>]>;
+
+/// Encodes the runs of index shingles and super shingles.
+fn posting_runs_row(runs: [&[RunName]; 2]) -> Vec<u8> {
+    let mut row = Vec::new();
+    for runs in runs {
+        row.extend((runs.len() as u32).to_be_bytes());
+        for RunName { number, level } in runs {
+            row.extend(number.to_be_bytes());
+            row.push(*level);
+        }
+    }
+    row
+}
+
+fn read_posting_runs(row: &[u8]) -> Option<[Vec<RunName>; 2]> {
+    let mut fields = Fields(row);
+    let mut read = || -> Option<Vec<RunName>> {
+        let n = fields.u32()?;
+        (0..n).map(|_| Some(RunName { number: fields.u32()?, level: fields.bytes::<1>()?[0] })).collect()
+    };
+    let runs = [read()?, read()?];
+    fields.0.is_empty().then_some(runs)
+}
+
+/// The runs of a store.
+pub(in crate::store) struct PostingRuns {
+    db: Arc<DB>,
+    bits: u32,
+    live: [RwLock<Runs>; 2],
+    /// The number of the next run. Held while the row of runs changes.
+    next_number: Mutex<u32>,
+    /// Wakes the thread that merges; none in a read-only store.
+    wake: OnceLock<Sender<()>>,
+    /// Held while runs are merged or rewritten.
+    pub(super) merging: Mutex<()>,
+}
+
+impl PostingRuns {
+    /// The runs that `meta` names.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn read(db: &Arc<DB>, bits: u32) -> Result<Self, StoreError> {
+        let names = match get_meta(db, meta::POSTING_RUNS)? {
+            None => Default::default(),
+            Some(row) => read_posting_runs(&row).ok_or_else(|| damaged("meta/posting-runs"))?,
+        };
+        let next = names.iter().flatten().map(|name| name.number + 1).max().unwrap_or(LOADED_RUN + 1);
+        let run = |name| Arc::new(PostingRun::new(name, None));
+        Ok(PostingRuns {
+            db: Arc::clone(db),
+            bits,
+            live: names.map(|names| RwLock::new(names.into_iter().map(run).collect())),
+            next_number: Mutex::new(next),
+            wake: OnceLock::new(),
+            merging: Mutex::default(),
+        })
+    }
+
+    /// Lets `wake` wake the thread that merges.
+    pub(super) fn wakes(&self, wake: Sender<()>) {
+        // A store has one such thread.
+        let _ = self.wake.set(wake);
+    }
+
+    /// The number of bytes of a shingle of this kind.
+    pub(super) fn width(&self, kind: PostingKind) -> usize {
+        kind.width(self.bits)
+    }
+
+    /// Reads the filters of all runs.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn read_filters(&self) -> Result<(), StoreError> {
+        for kind in KINDS {
+            let with_filter = |run: &Arc<PostingRun>| {
+                Ok(Arc::new(PostingRun::new(run.name, Some(self.read_filter(kind, run.name.number)?))))
+            };
+            let runs = self.of(kind).iter().map(with_filter).collect::<Result<_, StoreError>>()?;
+            *self.live[kind as usize].write().unwrap_or_else(PoisonError::into_inner) = runs;
+        }
+        Ok(())
+    }
+
+    /// Whether the filters of all runs of index shingles are in memory.
+    #[cfg(test)]
+    pub fn has_filters(&self) -> bool {
+        self.of(PostingKind::Index).iter().all(|run| run.filter.get().is_some())
+    }
+
+    fn read_filter(&self, kind: PostingKind, run: u32) -> Result<FixedBloom, StoreError> {
+        let mut rows = self.rows(kind, true)?;
+        let filter = filter::read(&mut rows, run, self.width(kind));
+        rows.status().map_err(failed)?;
+        filter.ok_or_else(|| damaged(format!("the filter of run {run} of {}", kind.family())))
+    }
+
+    /// Checks the filter of each run. Returns what is wrong with those that lack lists or cannot be read.
+    pub fn check_filters(&self, kind: PostingKind) -> Vec<(RunName, String)> {
+        let check = |name: RunName| match self.n_lists_without_filter(kind, name.number) {
+            Ok(0) => None,
+            Ok(n) => Some((name, format!("its filter lacks {n} lists"))),
+            Err(error) => Some((name, format!("its filter cannot be checked: {error}"))),
+        };
+        self.of(kind).iter().filter_map(|run| check(run.name)).collect()
+    }
+
+    fn n_lists_without_filter(&self, kind: PostingKind, run: u32) -> Result<usize, StoreError> {
+        let filter = self.read_filter(kind, run)?;
+        let mut n = 0;
+        self.each_block(kind, run, &mut |hashes| n += hashes.len() - filter.possible(hashes).len())?;
+        Ok(n)
+    }
+
+    /// Calls `each` with the hashes of the shingles of each block of a run.
+    fn each_block(&self, kind: PostingKind, run: u32, each: &mut dyn FnMut(&[u64])) -> Result<(), StoreError> {
+        let width = self.width(kind);
+        let mut hashes = Vec::new();
+        let mut rows = self.rows(kind, true)?;
+        rows.seek(run.to_be_bytes());
+        let is_block = |key: &[u8]| key.starts_with(&run.to_be_bytes()) && is_block(key, width);
+        while let Some((_, block)) = rows.item().filter(|(key, _)| is_block(key)) {
+            hashes.clear();
+            for list in lists_of(block) {
+                let (shingle, _) = list.ok_or_else(|| damaged(format!("a block of {}", kind.family())))?;
+                hashes.push(hash(shingle));
+            }
+            each(&hashes);
+            rows.next();
+        }
+        rows.status().map_err(failed)
+    }
+
+    /// Lets RocksDB ingest the files of a run. It does not count before it is added or has replaced others.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn ingest(&self, kind: PostingKind, name: RunName, run: WrittenRun) -> Result<NewRun, StoreError> {
+        self.ingest_files(kind, run.files)?;
+        Ok(NewRun { kind, run: PostingRun::new(name, Some(run.filter)) })
+    }
+
+    fn ingest_files(&self, kind: PostingKind, files: Vec<PathBuf>) -> Result<(), StoreError> {
+        let mut options = IngestExternalFileOptions::default();
+        options.set_move_files(true);
+        self.db.ingest_external_file_cf_opts(family(&self.db, kind.family())?, &options, files).map_err(failed)
+    }
+
+    /// The run whose blocks were loaded. Reads it for its filter, which is ingested from a file in `folder`. Its level is that of
+    /// a run of its size.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn loaded(&self, kind: PostingKind, folder: &Path) -> Result<NewRun, StoreError> {
+        let (from, to) = keys_of_run(LOADED_RUN);
+        let n_bytes = self.db.get_approximate_sizes_cf(family(&self.db, kind.family())?, &[Range::new(&from, &to)]);
+        let n_bytes: u64 = n_bytes.into_iter().sum();
+        let mut filter = FixedBloom::for_keys(n_bytes / BYTES_OF_LIST);
+        self.each_block(kind, LOADED_RUN, &mut |hashes| filter.insert_all(hashes))?;
+        let path = folder.join(format!("{}-filter.sst", kind.family()));
+        let options = run_options(kind.family());
+        let mut file = SstFileWriter::create(&options);
+        file.open(&path).map_err(failed)?;
+        filter::put(&mut file, LOADED_RUN, self.width(kind), &filter)?;
+        file.finish().map_err(failed)?;
+        self.ingest_files(kind, vec![path])?;
+        let level = (n_bytes / BYTES_OF_FIRST_LEVEL).max(1).ilog(MERGED as u64) as u8;
+        let name = RunName { number: LOADED_RUN, level };
+        Ok(NewRun { kind, run: PostingRun::new(name, Some(filter)) })
+    }
+
+    fn rows(
+        &self,
+        kind: PostingKind,
+        is_scan: bool,
+    ) -> Result<rocksdb::DBRawIteratorWithThreadMode<'_, DB>, StoreError> {
+        let mut options = ReadOptions::default();
+        if is_scan {
+            options.fill_cache(false);
+            options.set_readahead_size(2 << 20);
+        }
+        Ok(self.db.raw_iterator_cf_opt(family(&self.db, kind.family())?, options))
+    }
+
+    /// The runs of a kind.
+    pub(super) fn of(&self, kind: PostingKind) -> Runs {
+        Arc::clone(&self.live[kind as usize].read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn names_of(&self, kind: PostingKind) -> Vec<RunName> {
+        self.of(kind).iter().map(|run| run.name).collect()
+    }
+
+    /// The most runs of a kind.
+    pub fn n_runs(&self) -> usize {
+        KINDS.into_iter().map(|kind| self.of(kind).len()).max().unwrap_or_default()
+    }
+
+    /// A number for a new run.
+    pub fn new_number(&self) -> u32 {
+        let mut next = self.next_number();
+        *next += 1;
+        *next - 1
+    }
+
+    fn next_number(&self) -> MutexGuard<'_, u32> {
+        self.next_number.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds runs of the newest documents, in one batch with `rows`.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn add(&self, new: Vec<NewRun>, rows: WriteBatch, options: &WriteOptions) -> Result<(), StoreError> {
+        let new: Vec<_> = new.into_iter().map(|NewRun { kind, run }| (kind, Arc::new(run))).collect();
+        let changed = |kind: PostingKind| {
+            let added = new.iter().filter(|(other, _)| *other == kind).map(|(_, run)| Arc::clone(run));
+            self.of(kind).iter().cloned().chain(added).collect()
+        };
+        self.change(changed, rows, options)?;
+        self.wake();
+        Ok(())
+    }
+
+    /// Wakes the thread that merges, if there is one.
+    pub fn wake(&self) {
+        if let Some(wake) = self.wake.get() {
+            // It is gone where the store is being closed or the thread has failed.
+            let _ = wake.send(());
+        }
+    }
+
+    /// Puts a merged run in the place of those it was merged from. Durable on return.
+    pub(super) fn replace(&self, merged: &[Arc<PostingRun>], NewRun { kind, run }: NewRun) -> Result<(), StoreError> {
+        let run = Arc::new(run);
+        let changed = |of: PostingKind| {
+            let runs = self.of(of);
+            if of != kind {
+                return runs;
+            }
+            let is_merged = |run: &Arc<PostingRun>| merged.iter().any(|other| Arc::ptr_eq(run, other));
+            let at = runs.iter().position(is_merged).unwrap_or(runs.len());
+            let before = runs[..at].iter().cloned();
+            let after = runs[at..].iter().filter(|run| !is_merged(run)).cloned();
+            before.chain([Arc::clone(&run)]).chain(after).collect()
+        };
+        self.change(changed, WriteBatch::default(), &crate::store::db::synced())
+    }
+
+    fn change(
+        &self,
+        changed: impl Fn(PostingKind) -> Runs,
+        mut rows: WriteBatch,
+        options: &WriteOptions,
+    ) -> Result<(), StoreError> {
+        let _changing = self.next_number();
+        let runs = KINDS.map(changed);
+        let names = runs.each_ref().map(|runs| runs.iter().map(|run| run.name).collect::<Vec<_>>());
+        let row = posting_runs_row([&names[0], &names[1]]);
+        rows.put_cf(family(&self.db, schema::cf::META)?, meta::POSTING_RUNS, row);
+        self.db.write_opt(rows, options).map_err(failed)?;
+        for (live, runs) in self.live.iter().zip(runs) {
+            *live.write().unwrap_or_else(PoisonError::into_inner) = runs;
+        }
+        Ok(())
+    }
+
+    /// The documents of each shingle, ascending.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn look_up(&self, kind: PostingKind, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
+        let mut lists = vec![Vec::new(); shingles.len()];
+        let runs = self.of(kind);
+        if runs.is_empty() {
+            return Ok(lists);
+        }
+        let width = self.width(kind);
+        let hashes: Vec<u64> = shingles.iter().map(|shingle| hash(*shingle)).collect();
+        let mut cursor = None;
+        for run in &*runs {
+            let possible = self.possible(kind, run, &hashes)?;
+            for at in possible {
+                let cursor = match &mut cursor {
+                    Some(cursor) => cursor,
+                    none => none.insert(Cursor::new(self.rows(kind, false)?, kind, run.name.number, width)),
+                };
+                cursor.set_run(run.name.number);
+                cursor.seek(shingles[at])?;
+                if cursor.shingle() == Some(shingles[at]) {
+                    let read = schema::read_documents(cursor.documents(), &mut lists[at]);
+                    read.ok_or_else(|| damaged(format!("a list of {}", kind.family())))?;
+                }
+            }
+        }
+        Ok(lists)
+    }
+
+    /// Where in `hashes` those are that a run may hold. Reads the run's filter once that is worthwhile.
+    fn possible(&self, kind: PostingKind, run: &PostingRun, hashes: &[u64]) -> Result<Vec<usize>, StoreError> {
+        if run.filter.get().is_none() {
+            let n = run.n_unfiltered.fetch_add(hashes.len() as u64, Ordering::Relaxed);
+            if n < UNFILTERED_MAX {
+                return Ok((0..hashes.len()).collect());
+            }
+        }
+        let filter = match run.filter.get() {
+            Some(filter) => filter,
+            None => {
+                let filter = self.read_filter(kind, run.name.number)?;
+                run.filter.get_or_init(|| filter)
+            }
+        };
+        Ok(filter.possible(hashes))
+    }
+
+    /// All lists of a kind, from the first.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn all(&self, kind: PostingKind) -> Result<Lists<'_>, StoreError> {
+        let mut lists = self.joined(kind, &self.of(kind), true)?;
+        lists.seek(0)?;
+        Ok(lists)
+    }
+
+    /// The lists of a kind, to seek in.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn lists(&self, kind: PostingKind) -> Result<Lists<'_>, StoreError> {
+        self.joined(kind, &self.of(kind), false)
+    }
+
+    /// The lists of some runs. Once this returns, their rows may be deleted.
+    pub(super) fn joined(
+        &self,
+        kind: PostingKind,
+        runs: &[Arc<PostingRun>],
+        is_scan: bool,
+    ) -> Result<Lists<'_>, StoreError> {
+        let width = self.width(kind);
+        let cursors = runs.iter().map(|run| Ok(Cursor::new(self.rows(kind, is_scan)?, kind, run.name.number, width)));
+        Ok(Lists::new(cursors.collect::<Result<_, StoreError>>()?))
+    }
+
+    /// Runs `act`, which rewrites rows of runs, while none is merged.
+    pub fn without_merging<T>(&self, act: impl FnOnce() -> T) -> T {
+        let _merging = self.merging.lock().unwrap_or_else(PoisonError::into_inner);
+        act()
+    }
+
+    /// Deletes the rows of runs that are not in use: of a killed process, which had not noted them yet, or noted that they
+    /// are merged.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn delete_others(&self) -> Result<(), StoreError> {
+        for kind in KINDS {
+            let live: Vec<u32> = self.names_of(kind).into_iter().map(|name| name.number).collect();
+            let mut next = Some(0_u32);
+            while let Some(from) = next {
+                let mut rows = self.rows(kind, false)?;
+                rows.seek(from.to_be_bytes());
+                let found =
+                    rows.key().map(|key| Fields(key).u32().ok_or_else(|| damaged(kind.family()))).transpose()?;
+                rows.status().map_err(failed)?;
+                drop(rows);
+                let Some(number) = found else { break };
+                if !live.contains(&number) {
+                    self.delete_rows(kind, number)?;
+                }
+                let mut next_number = self.next_number();
+                *next_number = (*next_number).max(number + 1);
+                next = number.checked_add(1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the rows of a run.
+    pub(super) fn delete_rows(&self, kind: PostingKind, number: u32) -> Result<(), StoreError> {
+        let family = family(&self.db, kind.family())?;
+        let (from, to) = keys_of_run(number);
+        self.db.delete_file_in_range_cf(family, &from, &to).map_err(failed)?;
+        // Rewritten rows may be in a file with those of other runs, or in no file yet.
+        let mut rows = self.rows(kind, false)?;
+        rows.seek(from);
+        if rows.key().is_some_and(|key| key.starts_with(&from)) {
+            self.db.delete_range_cf(family, &from, &to).map_err(failed)?;
+        }
+        rows.status().map_err(failed)
+    }
+}

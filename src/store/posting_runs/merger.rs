@@ -1,0 +1,174 @@
+//! The thread that merges runs.
+
+use super::key::RunName;
+use super::live::{KINDS, MERGED, PostingRun, PostingRuns};
+use super::writer::RunWriter;
+use crate::ports::StoreError;
+use crate::store::background;
+use crate::store::column_options;
+use crate::store::disk_full::retry_while_full;
+use crate::store::schema::PostingKind;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Runs of a kind from which on a new one waits for a merge. Few large stores have as many as half of it.
+const RUNS_MAX: usize = 64;
+
+/// How long that wait is, at least.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Merges runs of a store in a thread, as long as this is there.
+pub(in crate::store) struct Merger {
+    closing: Arc<AtomicBool>,
+    runs: Arc<PostingRuns>,
+    /// Why it has ended before it should.
+    failure: Arc<Mutex<Option<StoreError>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Work {
+    runs: Arc<PostingRuns>,
+    folder: PathBuf,
+    closing: Arc<AtomicBool>,
+    /// Runs that were merged, whose rows somebody may still read.
+    merged: Vec<(PostingKind, Arc<PostingRun>)>,
+}
+
+impl Merger {
+    /// Starts the thread. It writes files to `folder`.
+    ///
+    /// # Errors
+    /// [`StoreError`] if no thread can be started.
+    pub fn start(runs: Arc<PostingRuns>, folder: &Path) -> Result<Self, StoreError> {
+        let (wake, woken) = channel();
+        // Runs may wait from before.
+        let _ = wake.send(());
+        runs.wakes(wake);
+        let (closing, failure) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::default()));
+        let folder = folder.to_path_buf();
+        let mut work = Work { runs: Arc::clone(&runs), folder, closing: Arc::clone(&closing), merged: Vec::new() };
+        let noted = Arc::clone(&failure);
+        let thread = std::thread::Builder::new().name("merger".into()).spawn(move || {
+            background::give_way_most();
+            if let Err(error) = work.go_on(&woken) {
+                tracing::error!("runs of postings are no longer merged: {error}");
+                *noted.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            }
+        });
+        let thread = thread.map_err(|error| StoreError::Failed(format!("cannot start a thread to merge: {error}")))?;
+        Ok(Merger { closing, runs, failure, thread: Some(thread) })
+    }
+
+    /// Waits until there are few enough runs to add another one, or `stop` is set.
+    ///
+    /// # Errors
+    /// What the thread has failed with.
+    pub fn wait_for_room(&self, stop: &AtomicBool) -> Result<(), StoreError> {
+        loop {
+            if let Some(error) = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                return Err(error);
+            }
+            if self.runs.n_runs() < RUNS_MAX || stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+impl Drop for Merger {
+    /// Stops the thread, which leaves a merge that is under way undone.
+    fn drop(&mut self) {
+        self.closing.store(true, Ordering::Relaxed);
+        self.runs.wake();
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread that merges runs of postings panicked");
+        }
+    }
+}
+
+impl Work {
+    /// Does what there is to do whenever it is woken, until the store is being closed.
+    fn go_on(&mut self, woken: &Receiver<()>) -> Result<(), StoreError> {
+        while woken.recv().is_ok() && !self.is_closing() {
+            while !self.is_closing() && self.do_next()? {}
+        }
+        Ok(())
+    }
+
+    fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
+    }
+
+    /// Does one thing; false if there is nothing to do.
+    fn do_next(&mut self) -> Result<bool, StoreError> {
+        self.delete_merged()?;
+        for kind in KINDS {
+            let runs = self.runs.of(kind);
+            if let Some(runs) = next_to_merge(&runs) {
+                let mut is_merged = false;
+                retry_while_full(
+                    || self.is_closing(),
+                    || {
+                        is_merged = self.merge(kind, runs)?;
+                        Ok(())
+                    },
+                )?;
+                if is_merged {
+                    self.merged.extend(runs.iter().map(|run| (kind, Arc::clone(run))));
+                }
+                return Ok(is_merged);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Merges runs of a level. False, and nothing is changed, if the store is being closed meanwhile.
+    fn merge(&self, kind: PostingKind, runs: &[Arc<PostingRun>]) -> Result<bool, StoreError> {
+        let _merging = self.runs.merging.lock().unwrap_or_else(PoisonError::into_inner);
+        kill_point!("merge-begun");
+        let level = runs.iter().map(|run| run.name.level).max().unwrap_or_default();
+        let name = RunName { number: self.runs.new_number(), level: level.saturating_add(1) };
+        let options = column_options::run_options(kind.family());
+        let (n, width) = (runs.iter().map(|run| run.n_lists()).sum(), self.runs.width(kind));
+        let mut writer = RunWriter::new((kind, name), n, width, &self.folder, "merged", &options);
+        let mut lists = self.runs.joined(kind, runs, true)?;
+        lists.seek(0)?;
+        while let Some((shingle, documents)) = lists.next()? {
+            if self.is_closing() {
+                return Ok(false);
+            }
+            writer.put_packed(shingle, documents)?;
+        }
+        drop(lists);
+        let new = self.runs.ingest(kind, name, writer.finish()?)?;
+        kill_point!("merge-ingested");
+        self.runs.replace(runs, new)?;
+        kill_point!("merge-noted");
+        Ok(true)
+    }
+
+    /// Deletes the rows of merged runs that nobody reads any longer. Those that are left, a later start deletes.
+    fn delete_merged(&mut self) -> Result<(), StoreError> {
+        for (kind, run) in std::mem::take(&mut self.merged) {
+            if Arc::strong_count(&run) > 1 {
+                self.merged.push((kind, run));
+                continue;
+            }
+            retry_while_full(|| self.is_closing(), || self.runs.delete_rows(kind, run.name.number))?;
+            kill_point!("merged-deleted");
+        }
+        Ok(())
+    }
+}
+
+/// The newest runs in row that are of one level and enough.
+fn next_to_merge(runs: &[Arc<PostingRun>]) -> Option<&[Arc<PostingRun>]> {
+    let mut levels: Vec<&[Arc<PostingRun>]> = runs.chunk_by(|a, b| a.name.level == b.name.level).collect();
+    levels.reverse();
+    levels.into_iter().find_map(|runs| runs.get(..MERGED))
+}

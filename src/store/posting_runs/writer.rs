@@ -1,0 +1,130 @@
+//! Writes the files of a run.
+
+use super::block::BlockWriter;
+use super::filter::{self, hash};
+use super::key::{RunName, block_key};
+use crate::document::DocumentId;
+use crate::ports::StoreError;
+use crate::sketch::Shingle;
+use crate::store::bloom::FixedBloom;
+use crate::store::read_ahead::read_ahead;
+use crate::store::rocks_error::failed;
+use crate::store::schema::PostingKind;
+use rocksdb::{Options, SstFileWriter};
+use std::path::{Path, PathBuf};
+
+/// Bytes at which the next file begins. What a file takes is free only when all of it is.
+const FILE_BYTES: u64 = 256 << 20;
+
+/// A run that is being written.
+pub(in crate::store) struct RunWriter<'o> {
+    family: &'static str,
+    number: u32,
+    width: usize,
+    folder: PathBuf,
+    /// With what the names of its files begin.
+    file_names: &'static str,
+    options: &'o Options,
+    block: BlockWriter,
+    file: Option<SstFileWriter<'o>>,
+    files: Vec<PathBuf>,
+    filter: FixedBloom,
+    /// What is not in the filter yet.
+    hashes: Vec<u64>,
+}
+
+/// The files of a run, and its filter.
+pub(in crate::store) struct WrittenRun {
+    pub(super) files: Vec<PathBuf>,
+    pub(super) filter: FixedBloom,
+}
+
+impl<'o> RunWriter<'o> {
+    /// A run for so many lists, whose files go to `folder`. Their names begin with `files`, unlike those of any other run that is
+    /// being written. `options` are [`run_options`](crate::store::column_options::run_options).
+    pub fn new(
+        (kind, name): (PostingKind, RunName),
+        n_lists: u64,
+        width: usize,
+        folder: &Path,
+        files: &'static str,
+        options: &'o Options,
+    ) -> Self {
+        RunWriter {
+            family: kind.family(),
+            number: name.number,
+            width,
+            folder: folder.to_path_buf(),
+            file_names: files,
+            options,
+            block: BlockWriter::default(),
+            file: None,
+            files: Vec::new(),
+            filter: FixedBloom::for_keys(n_lists),
+            hashes: Vec::new(),
+        }
+    }
+
+    /// Adds a list. Shingles and documents must ascend.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn put(&mut self, shingle: Shingle, documents: &[DocumentId]) -> Result<(), StoreError> {
+        self.block.put(shingle, documents);
+        self.added(shingle)
+    }
+
+    /// Adds a list whose documents are packed.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn put_packed(&mut self, shingle: Shingle, documents: &[u8]) -> Result<(), StoreError> {
+        self.block.put_packed(shingle, documents);
+        self.added(shingle)
+    }
+
+    fn added(&mut self, shingle: Shingle) -> Result<(), StoreError> {
+        self.hashes.push(hash(shingle));
+        if self.block.is_full() { self.put_block() } else { Ok(()) }
+    }
+
+    fn put_block(&mut self) -> Result<(), StoreError> {
+        self.filter.insert_all(&self.hashes);
+        self.hashes.clear();
+        let Some((last, block)) = self.block.take() else { return Ok(()) };
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => self.next_file()?,
+        };
+        file.put(block_key(self.number, last, self.width), block).map_err(failed)?;
+        if file.file_size() < FILE_BYTES {
+            self.file = Some(file);
+            return Ok(());
+        }
+        file.finish().map_err(failed)
+    }
+
+    fn next_file(&mut self) -> Result<SstFileWriter<'o>, StoreError> {
+        let path = self.folder.join(format!("{}-{}-{}.sst", self.file_names, self.family, self.files.len()));
+        let file = SstFileWriter::create(self.options);
+        file.open(&path).map_err(failed)?;
+        self.files.push(path);
+        Ok(file)
+    }
+
+    /// Writes what is left, and the filter.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn finish(mut self) -> Result<WrittenRun, StoreError> {
+        self.put_block()?;
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => self.next_file()?,
+        };
+        filter::put(&mut file, self.number, self.width, &self.filter)?;
+        file.finish().map_err(failed)?;
+        self.files.iter().for_each(|path| read_ahead(path));
+        Ok(WrittenRun { files: self.files, filter: self.filter })
+    }
+}
