@@ -58,7 +58,14 @@ fn a_store_of_format_2_is_read() {
 fn a_store_of_format_2_goes_on() {
     let world = unpacked(2);
     fs::write(world.path("events.jsonl"), golden("events.jsonl")).expect("events");
+    // As a program leaves it that keeps no counts.
+    change_meta(&world, |db, meta| db.delete_cf(meta, b"counts"));
+    let counted = world.ask("stats", &[]);
+    assert!(counted.contains("counted just now"), "{counted}");
     assert_eq!(run_again(&world)["n_records"], 0, "it was taken in already");
+    let kept = world.ask("stats", &[]);
+    let numbers = |stats: &str| stats.lines().take(4).map(String::from).collect::<Vec<_>>();
+    assert!(numbers(&kept) == numbers(&counted) && !kept.contains("counted just now"), "{counted}\n{kept}");
     assert!(world.ask("verify", &[]).starts_with("sound"));
     assert_eq!(world.ask("export clusters", &[]), golden("store-2.csv"));
     // A new store gives the same answers, byte for byte.
@@ -68,34 +75,34 @@ fn a_store_of_format_2_goes_on() {
     assert_eq!(fs::read_to_string(new.path("events.jsonl")).expect("events"), golden("events.jsonl"));
 }
 
+/// What a command says that refuses a store of this format.
+fn refusal(format: u32, command: &str) -> String {
+    let world = unpacked(2);
+    change_meta(&world, |db, meta| db.put_cf(meta, b"format", format.to_be_bytes()));
+    let output = world.command(command).output().expect("starts");
+    assert_eq!(output.status.code(), Some(1));
+    text(&output.stderr)
+}
+
 /// A store of an unknown format is refused with advice.
 #[test]
 fn a_store_of_a_later_format_is_refused() {
-    let world = unpacked(2);
-    plant_format(&world, 3);
-    let output = world.command("stats").output().expect("starts");
-    assert_eq!(output.status.code(), Some(1));
-    let told = text(&output.stderr);
+    let told = refusal(3, "stats");
     assert!(told.contains("has format 3") && told.contains("use a newer program"), "{told}");
 }
 
 /// A store of the format before has its postings elsewhere. Without a refusal it would seem to have none, and every page would be new.
 #[test]
 fn a_store_of_an_earlier_format_is_refused() {
-    let world = unpacked(2);
-    plant_format(&world, 1);
-    let output = world.command("run --json").output().expect("starts");
-    assert_eq!(output.status.code(), Some(1));
-    let told = text(&output.stderr);
+    let told = refusal(1, "run --json");
     assert!(told.contains("has format 1") && told.contains("make a new store from the pages"), "{told}");
 }
 
-/// Writes another format version where the store keeps its own.
-fn plant_format(world: &World, format: u32) {
+/// Changes the rows that the store keeps about itself.
+fn change_meta(world: &World, change: impl FnOnce(&rocksdb::DB, &rocksdb::ColumnFamily) -> Result<(), rocksdb::Error>) {
     let path = world.path("store");
     let options = rocksdb::Options::default();
     let families = rocksdb::DB::list_cf(&options, &path).expect("families");
     let db = rocksdb::DB::open_cf(&options, &path, families).expect("opens");
-    let meta = db.cf_handle("meta").expect("a family");
-    db.put_cf(meta, b"format", format.to_be_bytes()).expect("written");
+    change(&db, db.cf_handle("meta").expect("a family")).expect("written");
 }
