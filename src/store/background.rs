@@ -4,11 +4,11 @@
 //! pages of that second up to half a second late. At a lower one they use the time that the stages leave. If that is too
 //! little, the posting buffer fills up or RocksDB slows writing down, and the stages wait until the work has caught up.
 
-/// The niceness of a thread that writes a run, and of one that merges runs, as of one that compacts.
-#[cfg(target_os = "linux")]
-const RUN_NICENESS: i32 = 10;
-#[cfg(target_os = "linux")]
-const MERGE_NICENESS: i32 = 19;
+/// The niceness of a thread that writes a run.
+pub(super) const RUN_NICENESS: i32 = 10;
+
+/// The niceness of a thread that merges runs, which is that of compactions.
+pub(super) const MERGE_NICENESS: i32 = 19;
 
 /// Gives compactions the lowest priority, in all stores that this process has open. Flushes keep theirs, because writing
 /// waits for them when all write buffers are full.
@@ -19,22 +19,9 @@ pub(super) fn give_way_in_compactions() {
     }
 }
 
-/// Gives the current thread, which writes a run, a lower priority.
-pub(super) fn give_way() {
-    #[cfg(target_os = "linux")]
-    lower_priority(RUN_NICENESS);
-}
-
-/// Gives the current thread, which merges runs, the lowest priority.
-pub(super) fn give_way_most() {
-    #[cfg(target_os = "linux")]
-    lower_priority(MERGE_NICENESS);
-}
-
-/// Lowers the priority of the current thread, unless it has a lower one already. Linux only: on other systems niceness belongs to
-/// a whole process.
+/// Lowers the priority of the current thread, unless it has a lower one already.
 #[cfg(target_os = "linux")]
-fn lower_priority(niceness: i32) {
+pub(super) fn give_way(niceness: i32) {
     use rustix::process::{getpriority_process, setpriority_process};
     // On Linux, niceness belongs to a thread, and `None` stands for the current one.
     let given = getpriority_process(None).and_then(|own| setpriority_process(None, own.max(niceness)));
@@ -42,6 +29,10 @@ fn lower_priority(niceness: i32) {
         tracing::warn!("a thread that writes or merges runs keeps its priority: {error}");
     }
 }
+
+/// Does nothing: on other systems niceness belongs to a whole process.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn give_way(_: i32) {}
 
 #[cfg(test)]
 mod tests {
@@ -53,7 +44,7 @@ mod tests {
 
         let own = getpriority_process(None).expect("a niceness");
         let of_run = std::thread::spawn(|| {
-            give_way();
+            give_way(RUN_NICENESS);
             getpriority_process(None)
         });
         assert_eq!(of_run.join().expect("no panic").expect("a niceness"), own.max(RUN_NICENESS));

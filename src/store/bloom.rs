@@ -31,6 +31,13 @@ const GROWTH: usize = 7;
 /// Keys whose blocks are read at once.
 const TOGETHER: usize = 64;
 
+/// Spreads what differs in a number over all its bits, as the hashes of a filter must be (the finalizer of MurmurHash3).
+pub(super) fn spread(number: u64) -> u64 {
+    let mut hash = (number ^ number >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash = (hash ^ hash >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ hash >> 33
+}
+
 /// A cache line.
 #[repr(align(64))]
 #[derive(Default)]
@@ -119,17 +126,10 @@ impl FixedBloom {
 
     /// Takes a portion. None if it does not belong there.
     pub fn fill(&mut self, at: usize, portion: &[u8]) -> Option<()> {
-        let blocks = self.blocks.chunks_mut(PORTION_BLOCKS).nth(at)?;
-        let (words, rest) = portion.as_chunks::<8>();
-        if words.len() != blocks.len() * WORDS || !rest.is_empty() {
-            return None;
-        }
-        let own = blocks.iter_mut().flat_map(|block| &mut block.0);
-        own.zip(words).for_each(|(own, word)| *own.get_mut() = u64::from_le_bytes(*word));
-        Some(())
+        fill(self.blocks.chunks_mut(PORTION_BLOCKS).nth(at)?, portion)
     }
 
-    /// Adds hashes that nobody looks for yet.
+    /// Adds hashes while no other thread can look for them, which takes no locked instruction.
     pub fn insert_all(&mut self, hashes: &[u64]) {
         for hashes in hashes.chunks(TOGETHER) {
             self.fetch(hashes);
@@ -154,6 +154,17 @@ impl FixedBloom {
     fn is_full(&self) -> bool {
         self.n_keys.load(Ordering::Relaxed) >= self.blocks.len() * BLOCK_KEYS
     }
+}
+
+/// Fills blocks with those of a portion. None if it has another number of them.
+fn fill(blocks: &mut [Block], portion: &[u8]) -> Option<()> {
+    let (words, rest) = portion.as_chunks::<8>();
+    if words.len() != blocks.len() * WORDS || !rest.is_empty() {
+        return None;
+    }
+    let own = blocks.iter_mut().flat_map(|block| &mut block.0);
+    own.zip(words).for_each(|(own, word)| *own.get_mut() = u64::from_le_bytes(*word));
+    Some(())
 }
 
 /// The blocks of all layers.
@@ -266,9 +277,7 @@ impl Bloom {
         for layer in &*layers {
             out.write_all(&(layer.blocks.len() as u64).to_le_bytes())?;
             out.write_all(&(layer.n_keys.load(Ordering::Relaxed) as u64).to_le_bytes())?;
-            for word in layer.blocks.iter().flat_map(|block| &block.0) {
-                out.write_all(&word.load(Ordering::Relaxed).to_le_bytes())?;
-            }
+            layer.portions().try_for_each(|portion| out.write_all(&portion))?;
         }
         Ok(())
     }
@@ -286,10 +295,11 @@ impl Bloom {
             let (n_blocks, n_keys) = (read_word(input)?, read_word(input)?);
             // A damaged number must not take all memory.
             n_blocks_left = n_blocks_left.checked_sub(n_blocks).ok_or(io::ErrorKind::InvalidData)?;
-            let mut layer =
-                FixedBloom { n_keys: AtomicUsize::new(n_keys as usize), ..FixedBloom::new(n_blocks as usize) };
-            for word in layer.blocks.iter_mut().flat_map(|block| &mut block.0) {
-                *word.get_mut() = read_word(input)?;
+            let mut layer = FixedBloom::to_fill(n_blocks, n_keys).ok_or(io::ErrorKind::InvalidData)?;
+            for blocks in layer.blocks.chunks_mut(PORTION_BLOCKS) {
+                let mut portion = vec![0; size_of_val(blocks)];
+                input.read_exact(&mut portion)?;
+                fill(blocks, &portion).ok_or(io::ErrorKind::InvalidData)?;
             }
             layers.push(layer);
         }

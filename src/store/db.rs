@@ -3,8 +3,8 @@
 use super::rocks_error::{damaged, failed};
 use super::schema::cf;
 use crate::ports::StoreError;
-use rocksdb::{ColumnFamily, DB, WriteBatch, WriteOptions};
-use std::path::Path;
+use rocksdb::{ColumnFamily, DB, IngestExternalFileOptions, WriteBatch, WriteOptions};
+use std::path::{Path, PathBuf};
 
 /// A column family by name.
 pub(super) fn family<'a>(db: &'a DB, name: &'static str) -> Result<&'a ColumnFamily, StoreError> {
@@ -33,6 +33,14 @@ pub(super) fn sync_log(db: &DB) -> Result<(), StoreError> {
     db.write_opt(nothing, &synced()).map_err(failed)?;
     kill_point!("after-sync");
     Ok(())
+}
+
+/// Lets RocksDB take over sorted files as rows of a family. They are there on return, durable, and the files are gone from
+/// their place.
+pub(super) fn ingest(db: &DB, name: &'static str, files: Vec<PathBuf>) -> Result<(), StoreError> {
+    let mut options = IngestExternalFileOptions::default();
+    options.set_move_files(true);
+    db.ingest_external_file_cf_opts(family(db, name)?, &options, files).map_err(failed)
 }
 
 /// The manifest's name and length. Every flush and compaction appends to the manifest before it deletes a file.

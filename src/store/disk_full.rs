@@ -10,10 +10,10 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// Runs `act`, and retries it while it fails only because the disk is full. Stops retrying once `should_stop` returns
 /// true. Running `act` twice must be harmless.
-pub(super) fn retry_while_full(
+pub(super) fn retry_while_full<T>(
     should_stop: impl Fn() -> bool,
-    mut act: impl FnMut() -> Result<(), StoreError>,
-) -> Result<(), StoreError> {
+    mut act: impl FnMut() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
     let mut is_waiting = false;
     loop {
         let result = act();
@@ -54,7 +54,7 @@ mod tests {
         let mut answers = vec![Ok(()), full(), full()];
         let act = || answers.pop().expect("no further call");
         assert!(retry_while_full(|| false, act).is_ok());
-        let fails = || Err(StoreError::Failed("IO error: Input/output error".into()));
+        let fails = || -> Result<(), StoreError> { Err(StoreError::Failed("IO error: Input/output error".into())) };
         assert!(retry_while_full(|| false, fails).is_err());
         assert!(retry_while_full(|| true, full).is_err(), "no wait after a stop");
         assert!(is_disk_full("IO error: No space left on device: While appending to file: /store/000012.log"));

@@ -9,7 +9,7 @@
 //! that this process writes, and what the store held before is read once enough keys were looked up to make that worthwhile;
 //! until then every look-up goes to RocksDB. Deleted keys stay in the filter, which is slower than need be, but not wrong.
 
-use super::bloom::Bloom;
+use super::bloom::{Bloom, spread};
 use super::db::family;
 use super::key_filter_file;
 use super::rocks_error::failed;
@@ -40,11 +40,7 @@ fn hash(family: usize, key: &[u8]) -> u64 {
     let mut hasher = rustc_hash::FxHasher::default();
     hasher.write_usize(family);
     hasher.write(key);
-    // Spreads what differs over all bits (the finalizer of MurmurHash3).
-    let mut hash = hasher.finish();
-    hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    hash = (hash ^ hash >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    hash ^ hash >> 33
+    spread(hasher.finish())
 }
 
 /// The filter's number of a family, if its keys are in the filter.

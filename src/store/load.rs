@@ -9,7 +9,7 @@ use super::schema::{self, PostingKind, cf, meta};
 use super::settings::Settings;
 use crate::document::Seed;
 use crate::ports::{EmptyStore, Family, LoadMetadata, LoadRow, Loader, StoreError, StoreRule, Table};
-use rocksdb::{DB, IngestExternalFileOptions, Options, SstFileWriter, WriteBatch};
+use rocksdb::{DB, Options, SstFileWriter, WriteBatch};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -230,9 +230,7 @@ fn ingest(db: &DB, folder: &Path, family: Family, files: &[PathBuf]) -> Result<(
         fs::hard_link(file, &link).map_err(failed_at(file))?;
         linked.push(link);
     }
-    let mut options = IngestExternalFileOptions::default();
-    options.set_move_files(true);
-    db.ingest_external_file_cf_opts(db::family(db, family_name(family))?, &options, linked).map_err(failed)
+    db::ingest(db, family_name(family), linked)
 }
 
 fn failed_at(path: &Path) -> impl Fn(io::Error) -> StoreError + '_ {

@@ -8,7 +8,7 @@
 
 use super::champions::{ChampionChange, ChampionRow};
 use super::column_options;
-use super::db::{family, synced};
+use super::db::{ingest, synced};
 use super::disk_full::retry_while_full;
 use super::fragment::fragments_of;
 use super::open::RocksStore;
@@ -21,7 +21,7 @@ use crate::ports::{
 };
 use crate::related::{Bag, FragmentKey, HostShares, REDIRECTS_MAX, RelatedRule, Said, Target, Term, champions};
 use crate::sweep::{Seen, UrlState};
-use rocksdb::{IngestExternalFileOptions, Options, SstFileWriter, WriteBatch};
+use rocksdb::{Options, SstFileWriter, WriteBatch};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -234,9 +234,7 @@ impl RocksStore {
         for name in BUILT {
             let path = table_path(folder, name);
             if path.exists() {
-                let mut options = IngestExternalFileOptions::default();
-                options.set_move_files(true);
-                self.db.ingest_external_file_cf_opts(family(&self.db, name)?, &options, vec![path]).map_err(failed)?;
+                ingest(&self.db, name, vec![path])?;
             }
             kill_point!("related-ingested");
         }

@@ -10,8 +10,7 @@
 
 use super::background;
 use super::column_options;
-use super::db::family;
-use super::db::sync_log;
+use super::db::{family, ingest, sync_log};
 use super::disk_full::retry_while_full;
 use super::fragment::BufferedFragment;
 use super::key_filter::{Adder, Keys};
@@ -22,7 +21,7 @@ use super::rocks_error::failed;
 use super::schema::{self, PostingKind, cf, meta};
 use crate::document::{DocumentId, Fingerprint};
 use crate::ports::StoreError;
-use rocksdb::{DB, IngestExternalFileOptions, SstFileWriter, WriteBatch, WriteOptions};
+use rocksdb::{DB, SstFileWriter, WriteBatch, WriteOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,7 +76,7 @@ impl Runs {
         let closing = Arc::clone(&self.closing);
         let should_stop = move || closing.load(Ordering::Relaxed) || stop.load(Ordering::Relaxed);
         let write = move || {
-            background::give_way();
+            background::give_way(background::RUN_NICENESS);
             retry_while_full(should_stop, || run.write_and_ingest())
         };
         let thread = std::thread::Builder::new().name("run".into()).spawn(write);
@@ -141,7 +140,8 @@ impl Run {
         let options = column_options::run_options(kind.family());
         let name = RunName { number: self.postings.new_number(), level: 0 };
         let (n, width) = (chains.n_shingles(), kind.width(self.bits));
-        let mut run = RunWriter::new((kind, name), n, width, &self.folder, "new", &options);
+        let files = self.folder.join(format!("new-{}", kind.family()));
+        let mut run = RunWriter::new(name.number, width, n, files, &options);
         chains.each(|shingle, documents| run.put(shingle, documents))?;
         let run = run.finish()?;
         kill_point!("lists-written");
@@ -204,16 +204,9 @@ impl Run {
         file.keys.finish();
         read_ahead(&path);
         kill_point!("run-written");
-        self.ingest(&path, family)?;
+        ingest(&self.db, family, vec![path])?;
         kill_point!("run-ingested");
         Ok(())
-    }
-
-    fn ingest(&self, path: &Path, name: &'static str) -> Result<(), StoreError> {
-        let mut options = IngestExternalFileOptions::default();
-        options.set_move_files(true);
-        let family = family(&self.db, name)?;
-        self.db.ingest_external_file_cf_opts(family, &options, vec![path]).map_err(failed)
     }
 
     /// Records that runs hold all that the part's documents add to the derived families. Not synced: if the record is lost, the

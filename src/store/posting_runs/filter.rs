@@ -2,18 +2,9 @@
 
 use super::key::filter_key;
 use crate::ports::StoreError;
-use crate::sketch::Shingle;
 use crate::store::bloom::FixedBloom;
 use crate::store::rocks_error::failed;
 use rocksdb::{DB, DBRawIteratorWithThreadMode, SstFileWriter};
-
-/// The hash of a shingle, which is one itself, but without its upper bits: those that index pages are small (the finalizer of
-/// MurmurHash3).
-pub(super) fn hash(shingle: Shingle) -> u64 {
-    let mut hash = (shingle ^ shingle >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    hash = (hash ^ hash >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    hash ^ hash >> 33
-}
 
 /// Writes the filter of a run, behind its blocks: how many blocks it has (8, like all numbers here little-endian), how many lists
 /// are in it (8), and then its portions.

@@ -2,19 +2,19 @@
 
 use super::block::lists_of;
 use super::cursor::{Cursor, Lists};
-use super::filter::{self, hash};
+use super::filter;
 use super::key::{RunName, is_block, keys_of_run};
 use super::writer::WrittenRun;
 use crate::document::DocumentId;
 use crate::ports::StoreError;
 use crate::sketch::Shingle;
-use crate::store::bloom::FixedBloom;
+use crate::store::bloom::{FixedBloom, spread};
 use crate::store::column_options::run_options;
-use crate::store::db::{family, get_meta};
+use crate::store::db::{family, get_meta, ingest, synced};
 use crate::store::rocks_error::{damaged, failed};
 use crate::store::schema::{self, Fields, PostingKind, meta};
-use rocksdb::{DB, IngestExternalFileOptions, Range, ReadOptions, SstFileWriter, WriteBatch, WriteOptions};
-use std::path::{Path, PathBuf};
+use rocksdb::{DB, Range, ReadOptions, SstFileWriter, WriteBatch, WriteOptions};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -193,7 +193,7 @@ impl PostingRuns {
             hashes.clear();
             for list in lists_of(block) {
                 let (shingle, _) = list.ok_or_else(|| damaged(format!("a block of {}", kind.family())))?;
-                hashes.push(hash(shingle));
+                hashes.push(spread(shingle));
             }
             each(&hashes);
             rows.next();
@@ -206,14 +206,8 @@ impl PostingRuns {
     /// # Errors
     /// [`StoreError`]
     pub fn ingest(&self, kind: PostingKind, name: RunName, run: WrittenRun) -> Result<NewRun, StoreError> {
-        self.ingest_files(kind, run.files)?;
+        ingest(&self.db, kind.family(), run.files)?;
         Ok(NewRun { kind, run: PostingRun::new(name, Some(run.filter)) })
-    }
-
-    fn ingest_files(&self, kind: PostingKind, files: Vec<PathBuf>) -> Result<(), StoreError> {
-        let mut options = IngestExternalFileOptions::default();
-        options.set_move_files(true);
-        self.db.ingest_external_file_cf_opts(family(&self.db, kind.family())?, &options, files).map_err(failed)
     }
 
     /// The run whose blocks were loaded. Reads it for its filter, which is ingested from a file in `folder`. Its level is that of
@@ -233,7 +227,7 @@ impl PostingRuns {
         file.open(&path).map_err(failed)?;
         filter::put(&mut file, LOADED_RUN, self.width(kind), &filter)?;
         file.finish().map_err(failed)?;
-        self.ingest_files(kind, vec![path])?;
+        ingest(&self.db, kind.family(), vec![path])?;
         let level = (n_bytes / BYTES_OF_FIRST_LEVEL).max(1).ilog(MERGED as u64) as u8;
         let name = RunName { number: LOADED_RUN, level };
         Ok(NewRun { kind, run: PostingRun::new(name, Some(filter)) })
@@ -314,7 +308,7 @@ impl PostingRuns {
             let after = runs[at..].iter().filter(|run| !is_merged(run)).cloned();
             before.chain([Arc::clone(&run)]).chain(after).collect()
         };
-        self.change(changed, WriteBatch::default(), &crate::store::db::synced())
+        self.change(changed, WriteBatch::default(), &synced())
     }
 
     fn change(
@@ -346,7 +340,7 @@ impl PostingRuns {
             return Ok(lists);
         }
         let width = self.width(kind);
-        let hashes: Vec<u64> = shingles.iter().map(|shingle| hash(*shingle)).collect();
+        let hashes: Vec<u64> = shingles.iter().copied().map(spread).collect();
         let mut cursor = None;
         for run in &*runs {
             let possible = self.possible(kind, run, &hashes)?;
@@ -368,14 +362,12 @@ impl PostingRuns {
 
     /// Where in `hashes` those are that a run may hold. Reads the run's filter once that is worthwhile.
     fn possible(&self, kind: PostingKind, run: &PostingRun, hashes: &[u64]) -> Result<Vec<usize>, StoreError> {
-        if run.filter.get().is_none() {
-            let n = run.n_unfiltered.fetch_add(hashes.len() as u64, Ordering::Relaxed);
-            if n < UNFILTERED_MAX {
-                return Ok((0..hashes.len()).collect());
-            }
-        }
+        let n = hashes.len();
         let filter = match run.filter.get() {
             Some(filter) => filter,
+            None if run.n_unfiltered.fetch_add(n as u64, Ordering::Relaxed) < UNFILTERED_MAX => {
+                return Ok((0..n).collect());
+            }
             None => {
                 let filter = self.read_filter(kind, run.name.number)?;
                 run.filter.get_or_init(|| filter)
@@ -389,7 +381,12 @@ impl PostingRuns {
     /// # Errors
     /// [`StoreError`]
     pub fn all(&self, kind: PostingKind) -> Result<Lists<'_>, StoreError> {
-        let mut lists = self.joined(kind, &self.of(kind), true)?;
+        self.all_of(kind, &self.of(kind))
+    }
+
+    /// All lists of some runs, from the first. Once this returns, their rows may be deleted.
+    pub(super) fn all_of(&self, kind: PostingKind, runs: &[Arc<PostingRun>]) -> Result<Lists<'_>, StoreError> {
+        let mut lists = self.joined(kind, runs, true)?;
         lists.seek(0)?;
         Ok(lists)
     }
@@ -402,13 +399,7 @@ impl PostingRuns {
         self.joined(kind, &self.of(kind), false)
     }
 
-    /// The lists of some runs. Once this returns, their rows may be deleted.
-    pub(super) fn joined(
-        &self,
-        kind: PostingKind,
-        runs: &[Arc<PostingRun>],
-        is_scan: bool,
-    ) -> Result<Lists<'_>, StoreError> {
+    fn joined(&self, kind: PostingKind, runs: &[Arc<PostingRun>], is_scan: bool) -> Result<Lists<'_>, StoreError> {
         let width = self.width(kind);
         let cursors = runs.iter().map(|run| Ok(Cursor::new(self.rows(kind, is_scan)?, kind, run.name.number, width)));
         Ok(Lists::new(cursors.collect::<Result<_, StoreError>>()?))

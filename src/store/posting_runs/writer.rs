@@ -1,29 +1,26 @@
 //! Writes the files of a run.
 
 use super::block::BlockWriter;
-use super::filter::{self, hash};
-use super::key::{RunName, block_key};
+use super::filter;
+use super::key::block_key;
 use crate::document::DocumentId;
 use crate::ports::StoreError;
 use crate::sketch::Shingle;
-use crate::store::bloom::FixedBloom;
+use crate::store::bloom::{FixedBloom, spread};
 use crate::store::read_ahead::read_ahead;
 use crate::store::rocks_error::failed;
-use crate::store::schema::PostingKind;
 use rocksdb::{Options, SstFileWriter};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Bytes at which the next file begins. What a file takes is free only when all of it is.
 const FILE_BYTES: u64 = 256 << 20;
 
 /// A run that is being written.
 pub(in crate::store) struct RunWriter<'o> {
-    family: &'static str,
     number: u32,
     width: usize,
-    folder: PathBuf,
-    /// With what the names of its files begin.
-    file_names: &'static str,
+    /// Where its files go, without their numbers.
+    path: PathBuf,
     options: &'o Options,
     block: BlockWriter,
     file: Option<SstFileWriter<'o>>,
@@ -40,22 +37,13 @@ pub(in crate::store) struct WrittenRun {
 }
 
 impl<'o> RunWriter<'o> {
-    /// A run for so many lists, whose files go to `folder`. Their names begin with `files`, unlike those of any other run that is
-    /// being written. `options` are [`run_options`](crate::store::column_options::run_options).
-    pub fn new(
-        (kind, name): (PostingKind, RunName),
-        n_lists: u64,
-        width: usize,
-        folder: &Path,
-        files: &'static str,
-        options: &'o Options,
-    ) -> Self {
+    /// A run for so many lists, of shingles that take `width` bytes. Its files are at `path`, with a number behind it.
+    /// `options` are [`run_options`](crate::store::column_options::run_options).
+    pub fn new(number: u32, width: usize, n_lists: u64, path: PathBuf, options: &'o Options) -> Self {
         RunWriter {
-            family: kind.family(),
-            number: name.number,
+            number,
             width,
-            folder: folder.to_path_buf(),
-            file_names: files,
+            path,
             options,
             block: BlockWriter::default(),
             file: None,
@@ -84,7 +72,7 @@ impl<'o> RunWriter<'o> {
     }
 
     fn added(&mut self, shingle: Shingle) -> Result<(), StoreError> {
-        self.hashes.push(hash(shingle));
+        self.hashes.push(spread(shingle));
         if self.block.is_full() { self.put_block() } else { Ok(()) }
     }
 
@@ -105,7 +93,9 @@ impl<'o> RunWriter<'o> {
     }
 
     fn next_file(&mut self) -> Result<SstFileWriter<'o>, StoreError> {
-        let path = self.folder.join(format!("{}-{}-{}.sst", self.file_names, self.family, self.files.len()));
+        let mut path = self.path.clone().into_os_string();
+        path.push(format!("-{}.sst", self.files.len()));
+        let path = PathBuf::from(path);
         let file = SstFileWriter::create(self.options);
         file.open(&path).map_err(failed)?;
         self.files.push(path);
