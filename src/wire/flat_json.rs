@@ -389,7 +389,7 @@ mod tests {
             let mut out = vec![0; PIECE_BYTES];
             let (n_read, n_written) = unescape_blocks(&text, &mut out);
             prop_assert!(n_read <= n_before, "the end is left");
-            prop_assert!(n_read == 0 || n_before - n_read < BLOCK_BYTES || out.len() - n_written < BLOCK_BYTES);
+            prop_assert!(n_read == 0 || n_before - n_read <= BLOCK_BYTES || out.len() - n_written < BLOCK_BYTES);
             text.truncate(n_before);
             text.resize(n_before + SEEN_BYTES, b'y');
             out.truncate(n_written);

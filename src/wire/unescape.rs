@@ -23,7 +23,7 @@ pub(super) fn unescape_blocks(text: &[u8], out: &mut [u8]) -> (usize, usize) {
 
 #[cfg(target_arch = "x86_64")]
 mod instructions {
-    use crate::wire::unescape::{ESCAPES, escaped};
+    use crate::wire::unescape::{ESCAPES, escapes};
     use bytemuck::cast;
     use std::arch::x86_64::*;
 
@@ -46,13 +46,15 @@ mod instructions {
     fn blocks(text: &[u8], out: &mut [u8]) -> (usize, usize) {
         let meanings: [__m512i; 2] = cast(ESCAPES);
         let (mut n_read, mut n_written) = (0, 0);
+        // Whether the last byte before the block is a backslash that escapes the first one. Reading on from that backslash
+        // would make each block wait for the one before.
+        let mut first_is_escaped = 0;
         while let Some(block) = text[n_read..].first_chunk::<64>()
             && let Some(out) = out[n_written..].first_chunk_mut::<64>()
         {
             let bytes = cast(*block);
             let equal_to = |byte: u8| _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(byte.cast_signed()));
-            let backslashes = equal_to(b'\\');
-            let escaped = escaped(backslashes);
+            let (escaping, escaped) = escapes(equal_to(b'\\'), first_is_escaped);
             // Looks up the low seven bits of each byte. What has an eighth means nothing either.
             let meaning = _mm512_permutex2var_epi8(meanings[0], bytes, meanings[1]);
             let means_nothing = _mm512_testn_epi8_mask(meaning, meaning) | _mm512_movepi8_mask(bytes);
@@ -60,14 +62,14 @@ mod instructions {
             if (equal_to(b'"') & !escaped | controls | means_nothing & escaped) != 0 {
                 break;
             }
-            let escaping = backslashes & !escaped;
             let unescaped = _mm512_mask_mov_epi8(bytes, escaped, meaning);
             *out = cast(_mm512_maskz_compress_epi8(!escaping, unescaped));
             n_written += (!escaping).count_ones() as usize;
-            // The character of the last escape may be the first one after the block.
-            n_read += block.len() - (escaping >> 63) as usize;
+            n_read += block.len();
+            first_is_escaped = escaping >> 63;
         }
-        (n_read, n_written)
+        // What the last backslash means is still to be read.
+        (n_read - first_is_escaped as usize, n_written)
     }
 }
 
@@ -78,37 +80,38 @@ mod instructions {
     }
 }
 
-/// The bytes that a backslash escapes, if the byte before the first is none that does. Langdale and Lemire, "Parsing Gigabytes
-/// of JSON per Second" (2019), section 3.1.1: in a run of backslashes every second one is escaped, and so is the byte after a
-/// run of odd length. Adding the beginnings of runs to all backslashes carries a bit to the end of each run.
+/// The backslashes of a block that escape the byte behind them, and the bytes that are escaped. `first_is_escaped` is 1 if the byte
+/// before the block escapes its first. After Langdale and Lemire, "Parsing Gigabytes of JSON per Second" (2019), section 3.1.1: in a
+/// run of backslashes every second one is escaped, and so is the byte after a run of odd length. Taking all backslashes from what
+/// is behind them borrows a bit through each run, and so tells where it began: at an even or at an odd place.
 #[cfg(any(test, target_arch = "x86_64"))]
-fn escaped(backslashes: u64) -> u64 {
-    const EVEN: u64 = 0x5555_5555_5555_5555;
-    let after_backslash = backslashes << 1;
-    let odd_beginnings = backslashes & !after_backslash & !EVEN;
-    let from_even_places = odd_beginnings.wrapping_add(backslashes);
-    (EVEN ^ (from_even_places << 1)) & after_backslash
+fn escapes(backslashes: u64, first_is_escaped: u64) -> (u64, u64) {
+    const ODD: u64 = 0xaaaa_aaaa_aaaa_aaaa;
+    let unescaped_first = backslashes & !first_is_escaped;
+    let escaping_or_escaped = (unescaped_first << 1 | ODD).wrapping_sub(unescaped_first) ^ ODD;
+    (escaping_or_escaped & backslashes, escaping_or_escaped ^ (backslashes | first_is_escaped))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::escaped;
+    use super::escapes;
     use proptest::prelude::*;
 
-    fn escaped_one_by_one(backslashes: u64) -> u64 {
-        let (mut found, mut is_escaped) = (0, false);
+    fn one_by_one(backslashes: u64, first_is_escaped: u64) -> (u64, u64) {
+        let (mut escaping, mut escaped, mut is_escaped) = (0, 0, first_is_escaped == 1);
         for at in 0..64 {
-            found |= u64::from(is_escaped) << at;
+            escaped |= u64::from(is_escaped) << at;
             is_escaped = !is_escaped && backslashes >> at & 1 == 1;
+            escaping |= u64::from(is_escaped) << at;
         }
-        found
+        (escaping, escaped)
     }
 
     proptest! {
         #[test]
-        fn runs_of_backslashes_escape_every_second_byte(one in any::<u64>(), other in any::<u64>()) {
+        fn runs_of_backslashes_escape_every_second_byte(one in any::<u64>(), other in any::<u64>(), first in 0_u64..2) {
             for backslashes in [one, one & other, one | other, !0, 0, !0 << 63, one & !1 << 62] {
-                prop_assert_eq!(escaped(backslashes), escaped_one_by_one(backslashes), "{:x}", backslashes);
+                prop_assert_eq!(escapes(backslashes, first), one_by_one(backslashes, first), "{:x}", backslashes);
             }
         }
     }
