@@ -31,7 +31,7 @@ const LOCK: &str = "lock";
 const SYNC_THREADS: usize = 8;
 
 /// The format of the manifest and of all intermediate files. A folder of another format is refused.
-const FORMAT: u32 = 6;
+const FORMAT: u32 = 7;
 
 /// What a backfill is of. A folder that was begun with one specification never resumes with another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -101,6 +101,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("arrow_cast", &["files"]),
     ("arrow_schema", &["files"]),
     ("glob", &["files"]),
+    ("twox_hash", &["files"]),
     ("walkdir", &["files"]),
     ("zstd", &["extsort", "files", "store"]),
     ("toml", &["config", "cli"]),
