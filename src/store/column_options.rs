@@ -101,8 +101,8 @@ const QUEUE_FILES_MAX: i32 = 256;
 
 /// Sorted runs of a family with random keys, not counting those being merged. RocksDB merges any excess whatever the
 /// sizes, because every run is one more filter to query. Regular runs never get there: they are three of each of five
-/// sizes.
-const RUNS_MAX: i32 = 16;
+/// sizes, or seven of each of three.
+const RUNS_MAX: i32 = 24;
 
 /// Sorted runs of a family with random keys at which RocksDB slows writing down; at twice as many it stops writing.
 /// Merging large runs may take minutes, and new runs arrive meanwhile.
@@ -132,12 +132,14 @@ fn is_derived(name: &str) -> bool {
 /// The options of a family with random keys that RocksDB accepts only as text.
 fn text_options(name: &str) -> String {
     // Four runs of similar size become one run of the next size. So a row is rewritten once each time the store grows
-    // fourfold. RocksDB's defaults merge more: the next larger run too, once the small ones together are as large;
+    // fourfold. Fingerprints of contents are merged by eights, because the filter of keys answers for nearly all that are
+    // absent, and a run more costs nothing. RocksDB's defaults merge more: the next larger run too, once the small ones together are as large;
     // all runs, when there are more than four; and all runs, once the newer ones are twice as large as the oldest, in
     // case they replace its rows. Only the family of URL states replaces rows.
     let replaced = if name == cf::STATES { 200 } else { 1_000_000 };
+    let merged = if name == cf::EQUAL { 8 } else { 4 };
     let tiers = format!(
-        "compaction_options_universal={{min_merge_width=4;size_ratio=100;stop_style=kCompactionStopStyleSimilarSize;\
+        "compaction_options_universal={{min_merge_width={merged};size_ratio=100;stop_style=kCompactionStopStyleSimilarSize;\
          max_read_amp={RUNS_MAX};max_size_amplification_percent={replaced}}};"
     );
     // The keys of a batch are sorted. With a hint, RocksDB inserts each next to its predecessor instead of searching
