@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 /// Words of a block.
-const WORDS: usize = 8;
+pub(super) const WORDS: usize = 8;
 
 /// Bits of a key, in as many words of its block. With the ten bits of memory that a key has in a full layer, eight would let through
 /// hardly less; with six, which it has in a filter at its limit, they would let through half as many again.
@@ -14,12 +14,6 @@ const KEY_BITS: usize = 5;
 
 /// Keys per block of a full layer: ten bits for each key. One absent key in a hundred then seems to be there.
 const BLOCK_KEYS: usize = 51;
-
-/// Keys per block of a filter that does not grow.
-const RUN_BLOCK_KEYS: u64 = 42;
-
-/// Blocks in a portion of 64 KiB.
-const PORTION_BLOCKS: usize = 1024;
 
 /// Blocks of the first layer, at least: 1 MiB.
 const BLOCKS_MIN: usize = 1 << 14;
@@ -29,7 +23,7 @@ const BLOCKS_MIN: usize = 1 << 14;
 const GROWTH: usize = 7;
 
 /// Keys whose blocks are read at once.
-const TOGETHER: usize = 64;
+pub(super) const TOGETHER: usize = 64;
 
 /// Spreads what differs in a number over all its bits, as the hashes of a filter must be (the finalizer of MurmurHash3).
 pub(super) fn spread(number: u64) -> u64 {
@@ -38,117 +32,59 @@ pub(super) fn spread(number: u64) -> u64 {
     hash ^ hash >> 33
 }
 
+/// The block of a key among so many, by the upper bits of its hash.
+pub(super) fn block_of(hash: u64, n_blocks: usize) -> usize {
+    ((u128::from(hash) * n_blocks as u128) >> 64) as usize
+}
+
+/// The words of its block that have a bit of a key, and the bit in each. They must not follow from what chooses the block.
+pub(super) fn bits_of(hash: u64) -> [(usize, u64); KEY_BITS] {
+    let hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
+    let (first, places) = (hash as usize, hash >> 3);
+    std::array::from_fn(|at| (first.wrapping_add(at) % WORDS, 1 << (places >> (6 * at) & 63)))
+}
+
 /// A cache line.
 #[repr(align(64))]
 #[derive(Default)]
 struct Block([AtomicU64; WORDS]);
 
-impl Block {
-    /// The words that have a bit of a key, and the bit in each. They must not follow from what chooses the block.
-    fn bits(&self, hash: u64) -> [(&AtomicU64, u64); KEY_BITS] {
-        let hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
-        let (first, places) = (hash as usize, hash >> 3);
-        std::array::from_fn(|at| (&self.0[first.wrapping_add(at) % WORDS], 1 << (places >> (6 * at) & 63)))
-    }
-}
-
 /// A filter of fixed size.
-pub(super) struct FixedBloom {
+struct Layer {
     blocks: Vec<Block>,
     n_keys: AtomicUsize,
 }
 
-impl FixedBloom {
+impl Layer {
     fn new(n_blocks: usize) -> Self {
         let mut blocks = Vec::new();
         blocks.resize_with(n_blocks, Block::default);
-        FixedBloom { blocks, n_keys: AtomicUsize::new(0) }
+        Layer { blocks, n_keys: AtomicUsize::new(0) }
     }
 
-    /// The block of a key, by the upper bits of its hash.
-    fn block(&self, hash: u64) -> &Block {
-        &self.blocks[((u128::from(hash) * self.blocks.len() as u128) >> 64) as usize]
+    fn block(&self, hash: u64) -> &[AtomicU64; WORDS] {
+        &self.blocks[block_of(hash, self.blocks.len())].0
     }
 
     /// Reads the blocks of many keys into the processor's caches. Nearly all come from memory, and this loop is short enough to
     /// wait for a dozen at once.
     fn fetch(&self, hashes: &[u64]) {
-        let word = |hash: &u64| self.block(*hash).0[0].load(Ordering::Relaxed);
+        let word = |hash: &u64| self.block(*hash)[0].load(Ordering::Relaxed);
         std::hint::black_box(hashes.iter().map(word).fold(0, |all, word| all ^ word));
     }
 
     fn may_contain(&self, hash: u64) -> bool {
-        let absent = self.block(hash).bits(hash).map(|(word, bit)| !word.load(Ordering::Relaxed) & bit);
-        absent.into_iter().fold(0, |all, absent| all | absent) == 0
+        let block = self.block(hash);
+        bits_of(hash).into_iter().fold(0, |absent, (word, bit)| absent | !block[word].load(Ordering::Relaxed) & bit)
+            == 0
     }
 
     fn insert(&self, hash: u64) {
-        for (word, bit) in self.block(hash).bits(hash) {
-            word.fetch_or(bit, Ordering::Relaxed);
+        let block = self.block(hash);
+        for (word, bit) in bits_of(hash) {
+            block[word].fetch_or(bit, Ordering::Relaxed);
         }
         self.n_keys.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// An empty filter for so many keys, with twelve bits for each: one absent key in two hundred then seems to be there.
-    pub fn for_keys(n_keys: u64) -> Self {
-        Self::new(usize::try_from(n_keys / RUN_BLOCK_KEYS).unwrap_or(usize::MAX).saturating_add(1))
-    }
-
-    /// How many keys were added.
-    pub fn n_keys(&self) -> u64 {
-        self.n_keys.load(Ordering::Relaxed) as u64
-    }
-
-    /// How many blocks it has.
-    pub fn n_blocks(&self) -> u64 {
-        self.blocks.len() as u64
-    }
-
-    /// Its blocks in portions of 64 KiB, as little-endian words.
-    pub fn portions(&self) -> impl Iterator<Item = Vec<u8>> {
-        let words = |blocks: &[Block]| {
-            let words = blocks.iter().flat_map(|block| &block.0);
-            words.flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect()
-        };
-        self.blocks.chunks(PORTION_BLOCKS).map(words)
-    }
-
-    /// How many portions that are.
-    pub fn n_portions(&self) -> u64 {
-        self.blocks.len().div_ceil(PORTION_BLOCKS) as u64
-    }
-
-    /// An empty filter of so many blocks, to be filled with the [portions](Self::portions) of one with so many keys.
-    pub fn to_fill(n_blocks: u64, n_keys: u64) -> Option<Self> {
-        let n_keys = AtomicUsize::new(usize::try_from(n_keys).ok()?);
-        Some(FixedBloom { n_keys, ..Self::new(usize::try_from(n_blocks).ok().filter(|n_blocks| *n_blocks > 0)?) })
-    }
-
-    /// Takes a portion. None if it does not belong there.
-    pub fn fill(&mut self, at: usize, portion: &[u8]) -> Option<()> {
-        fill(self.blocks.chunks_mut(PORTION_BLOCKS).nth(at)?, portion)
-    }
-
-    /// Adds hashes while no other thread can look for them, which takes no locked instruction.
-    pub fn insert_all(&mut self, hashes: &[u64]) {
-        for hashes in hashes.chunks(TOGETHER) {
-            self.fetch(hashes);
-            for hash in hashes {
-                let bits = self.block(*hash).bits(*hash).map(|(word, bit)| (word.load(Ordering::Relaxed) | bit, word));
-                bits.into_iter().for_each(|(bits, word)| word.store(bits, Ordering::Relaxed));
-            }
-            *self.n_keys.get_mut() += hashes.len();
-        }
-    }
-
-    /// Where in `hashes` those are that the filter may contain.
-    pub fn possible(&self, hashes: &[u64]) -> Vec<usize> {
-        let mut found = Vec::new();
-        for (first, hashes) in (0..).step_by(TOGETHER).zip(hashes.chunks(TOGETHER)) {
-            self.fetch(hashes);
-            found.extend((first..).zip(hashes).filter(|(_, hash)| self.may_contain(**hash)).map(|(at, _)| at));
-        }
-        found
     }
 
     fn is_full(&self) -> bool {
@@ -156,19 +92,8 @@ impl FixedBloom {
     }
 }
 
-/// Fills blocks with those of a portion. None if it has another number of them.
-fn fill(blocks: &mut [Block], portion: &[u8]) -> Option<()> {
-    let (words, rest) = portion.as_chunks::<8>();
-    if words.len() != blocks.len() * WORDS || !rest.is_empty() {
-        return None;
-    }
-    let own = blocks.iter_mut().flat_map(|block| &mut block.0);
-    own.zip(words).for_each(|(own, word)| *own.get_mut() = u64::from_le_bytes(*word));
-    Some(())
-}
-
 /// The blocks of all layers.
-fn n_blocks(layers: &[FixedBloom]) -> usize {
+fn n_blocks(layers: &[Layer]) -> usize {
     layers.iter().map(|layer| layer.blocks.len()).sum()
 }
 
@@ -176,7 +101,7 @@ fn n_blocks(layers: &[FixedBloom]) -> usize {
 /// largest size.
 pub(super) struct Bloom {
     /// New keys go to the last.
-    layers: RwLock<Vec<FixedBloom>>,
+    layers: RwLock<Vec<Layer>>,
     blocks_max: usize,
 }
 
@@ -214,12 +139,12 @@ impl Bloom {
         let n_blocks = usize::try_from(n_keys).unwrap_or(usize::MAX) / BLOCK_KEYS;
         let mut layers = self.layers.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(n_blocks) = self.n_blocks_next(&layers, n_blocks) {
-            layers.push(FixedBloom::new(n_blocks));
+            layers.push(Layer::new(n_blocks));
         }
     }
 
     /// The blocks of a new layer, if so many are wanted; none where there is no room for another one.
-    fn n_blocks_next(&self, layers: &[FixedBloom], wanted: usize) -> Option<usize> {
+    fn n_blocks_next(&self, layers: &[Layer], wanted: usize) -> Option<usize> {
         let n_blocks = n_blocks(layers);
         let n_free = self.blocks_max.saturating_sub(n_blocks);
         // A small last layer would soon contain everything.
@@ -243,12 +168,12 @@ impl Bloom {
             .is_some_and(|last| last.n_keys.load(Ordering::Relaxed) > 3 * last.blocks.len() * BLOCK_KEYS)
     }
 
-    fn layers(&self) -> RwLockReadGuard<'_, Vec<FixedBloom>> {
+    fn layers(&self) -> RwLockReadGuard<'_, Vec<Layer>> {
         self.layers.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The layers, of which the last is not full, unless there is no room for another one.
-    fn layers_with_room(&self) -> RwLockReadGuard<'_, Vec<FixedBloom>> {
+    fn layers_with_room(&self) -> RwLockReadGuard<'_, Vec<Layer>> {
         let layers = self.layers();
         if layers.last().is_some_and(|last| !last.is_full()) {
             return layers;
@@ -257,7 +182,7 @@ impl Bloom {
         let n_layers = layers.len();
         drop(layers);
         // Allocating a large layer takes a while, so do it without holding the lock.
-        let next = FixedBloom::new(n_blocks);
+        let next = Layer::new(n_blocks);
         let mut layers = self.layers.write().unwrap_or_else(PoisonError::into_inner);
         if layers.len() == n_layers {
             layers.push(next);
@@ -277,7 +202,9 @@ impl Bloom {
         for layer in &*layers {
             out.write_all(&(layer.blocks.len() as u64).to_le_bytes())?;
             out.write_all(&(layer.n_keys.load(Ordering::Relaxed) as u64).to_le_bytes())?;
-            layer.portions().try_for_each(|portion| out.write_all(&portion))?;
+            for word in layer.blocks.iter().flat_map(|block| &block.0) {
+                out.write_all(&word.load(Ordering::Relaxed).to_le_bytes())?;
+            }
         }
         Ok(())
     }
@@ -294,12 +221,13 @@ impl Bloom {
         for _ in 0..u32::from_le_bytes(n_layers) {
             let (n_blocks, n_keys) = (read_word(input)?, read_word(input)?);
             // A damaged number must not take all memory.
-            n_blocks_left = n_blocks_left.checked_sub(n_blocks).ok_or(io::ErrorKind::InvalidData)?;
-            let mut layer = FixedBloom::to_fill(n_blocks, n_keys).ok_or(io::ErrorKind::InvalidData)?;
-            for blocks in layer.blocks.chunks_mut(PORTION_BLOCKS) {
-                let mut portion = vec![0; size_of_val(blocks)];
-                input.read_exact(&mut portion)?;
-                fill(blocks, &portion).ok_or(io::ErrorKind::InvalidData)?;
+            if !(1..=n_blocks_left).contains(&n_blocks) {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            n_blocks_left -= n_blocks;
+            let mut layer = Layer { n_keys: AtomicUsize::new(n_keys as usize), ..Layer::new(n_blocks as usize) };
+            for word in layer.blocks.iter_mut().flat_map(|block| &mut block.0) {
+                *word.get_mut() = read_word(input)?;
             }
             layers.push(layer);
         }
@@ -327,7 +255,7 @@ mod tests {
 
     /// A set with layers of so many blocks.
     fn with_layers(n_blocks: &[usize], n_bytes_max: usize) -> Bloom {
-        let layers = n_blocks.iter().map(|n_blocks| FixedBloom::new(*n_blocks)).collect();
+        let layers = n_blocks.iter().map(|n_blocks| Layer::new(*n_blocks)).collect();
         Bloom { layers: RwLock::new(layers), ..Bloom::new(n_bytes_max) }
     }
 
@@ -375,25 +303,6 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_is_filled_again_from_its_portions() {
-        let (members, others) = (hashes(0..100_000), hashes(200_000..300_000));
-        let mut bloom = FixedBloom::for_keys(100_000);
-        bloom.insert_all(&members);
-        let mut again = FixedBloom::to_fill(bloom.n_blocks(), bloom.n_keys()).expect("a size");
-        assert!(again.possible(&members).is_empty());
-        let portions: Vec<Vec<u8>> = bloom.portions().collect();
-        assert!(portions.len() > 1);
-        for (at, portion) in portions.iter().enumerate() {
-            assert_eq!(again.fill(at, &portion[1..]), None);
-            assert_eq!(again.fill(at, portion), Some(()));
-        }
-        assert_eq!(again.fill(portions.len(), &portions[0]), None);
-        assert_eq!((again.possible(&members).len(), again.n_keys()), (100_000, 100_000));
-        let n_found = again.possible(&others).len();
-        assert!(n_found < others.len() / 150, "{n_found}");
-    }
-
-    #[test]
     fn a_small_rest_is_no_layer() {
         let members = hashes(0..20_000);
         let bloom = with_layers(&[100, 100], 210 * 64);
@@ -432,6 +341,9 @@ mod tests {
         let mut huge = file.clone();
         huge[4..12].fill(0xff);
         assert!(read(&huge).is_err(), "more blocks than the file has bytes");
+        let mut empty = file.clone();
+        empty[4..12].fill(0);
+        assert!(read(&empty).is_err(), "a layer without blocks");
         assert!(Bloom::read(&mut &file[..], file.len() as u64, 3 * 64).is_err(), "more than it may have");
     }
 }

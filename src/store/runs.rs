@@ -141,7 +141,7 @@ impl Run {
         let name = RunName { number: self.postings.new_number(), level: 0 };
         let (n, width) = (chains.n_shingles(), kind.width(self.bits));
         let files = self.folder.join(format!("new-{}", kind.family()));
-        let mut run = RunWriter::new(name.number, width, n, files, &options);
+        let mut run = RunWriter::new(name, width, n, files, &options)?;
         chains.each(|shingle, documents| run.put(shingle, documents))?;
         let run = run.finish()?;
         kill_point!("lists-written");

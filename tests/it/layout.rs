@@ -106,6 +106,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("zstd", &["extsort", "files", "store"]),
     ("toml", &["config", "cli"]),
     ("crossbeam", &["pipeline", "backfill", "files"]),
+    ("memmap2", &["store"]),
     ("metrics", &["bag_refresh", "pipeline", "store", "watch", "http", "cli"]),
     ("html5gum", &["document"]),
     ("encoding_rs", &["document"]),

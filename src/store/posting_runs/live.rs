@@ -2,13 +2,13 @@
 
 use super::block::lists_of;
 use super::cursor::{Cursor, Lists};
-use super::filter;
+use super::filter::RunFilter;
 use super::key::{RunName, is_block, keys_of_run};
 use super::writer::WrittenRun;
 use crate::document::DocumentId;
 use crate::ports::StoreError;
 use crate::sketch::Shingle;
-use crate::store::bloom::{FixedBloom, spread};
+use crate::store::bloom::spread;
 use crate::store::column_options::run_options;
 use crate::store::db::{family, get_meta, ingest, synced};
 use crate::store::rocks_error::{damaged, failed};
@@ -42,20 +42,20 @@ pub(super) const MERGED: usize = 4;
 pub(super) struct PostingRun {
     pub name: RunName,
     /// In a read-only store none, until it was looked up often.
-    filter: OnceLock<FixedBloom>,
+    filter: OnceLock<RunFilter>,
     /// Look-ups without the filter.
     n_unfiltered: AtomicU64,
 }
 
 impl PostingRun {
-    fn new(name: RunName, filter: Option<FixedBloom>) -> Self {
+    fn new(name: RunName, filter: Option<RunFilter>) -> Self {
         let filter = filter.map_or_else(OnceLock::new, OnceLock::from);
         PostingRun { name, filter, n_unfiltered: AtomicU64::new(0) }
     }
 
     /// About how many lists it has; none where it has no filter.
     pub fn n_lists(&self) -> u64 {
-        self.filter.get().map_or(0, FixedBloom::n_keys)
+        self.filter.get().map_or(0, RunFilter::n_keys)
     }
 }
 
@@ -158,9 +158,9 @@ impl PostingRuns {
         self.of(PostingKind::Index).iter().all(|run| run.filter.get().is_some())
     }
 
-    fn read_filter(&self, kind: PostingKind, run: u32) -> Result<FixedBloom, StoreError> {
+    fn read_filter(&self, kind: PostingKind, run: u32) -> Result<RunFilter, StoreError> {
         let mut rows = self.rows(kind, true)?;
-        let filter = filter::read(&mut rows, run, self.width(kind));
+        let filter = RunFilter::read(&mut rows, run, self.width(kind))?;
         rows.status().map_err(failed)?;
         filter.ok_or_else(|| damaged(format!("the filter of run {run} of {}", kind.family())))
     }
@@ -219,16 +219,16 @@ impl PostingRuns {
         let (from, to) = keys_of_run(LOADED_RUN);
         let n_bytes = self.db.get_approximate_sizes_cf(family(&self.db, kind.family())?, &[Range::new(&from, &to)]);
         let n_bytes: u64 = n_bytes.into_iter().sum();
-        let mut filter = FixedBloom::for_keys(n_bytes / BYTES_OF_LIST);
+        let level = (n_bytes / BYTES_OF_FIRST_LEVEL).max(1).ilog(MERGED as u64) as u8;
+        let mut filter = RunFilter::for_keys(n_bytes / BYTES_OF_LIST, level)?;
         self.each_block(kind, LOADED_RUN, &mut |hashes| filter.insert_all(hashes))?;
         let path = folder.join(format!("{}-filter.sst", kind.family()));
         let options = run_options(kind.family());
         let mut file = SstFileWriter::create(&options);
         file.open(&path).map_err(failed)?;
-        filter::put(&mut file, LOADED_RUN, self.width(kind), &filter)?;
+        filter.put(&mut file, LOADED_RUN, self.width(kind))?;
         file.finish().map_err(failed)?;
         ingest(&self.db, kind.family(), vec![path])?;
-        let level = (n_bytes / BYTES_OF_FIRST_LEVEL).max(1).ilog(MERGED as u64) as u8;
         let name = RunName { number: LOADED_RUN, level };
         Ok(NewRun { kind, run: PostingRun::new(name, Some(filter)) })
     }

@@ -129,7 +129,7 @@ impl Work {
         let options = column_options::run_options(kind.family());
         let (n, width) = (runs.iter().map(|run| run.n_lists()).sum(), self.runs.width(kind));
         let files = self.folder.join(format!("merged-{}", kind.family()));
-        let mut writer = RunWriter::new(name.number, width, n, files, &options);
+        let mut writer = RunWriter::new(name, width, n, files, &options)?;
         let mut lists = self.runs.all_of(kind, runs)?;
         while let Some((shingle, documents)) = lists.next()? {
             if self.is_closing() {

@@ -1,12 +1,12 @@
 //! Writes the files of a run.
 
 use super::block::BlockWriter;
-use super::filter;
-use super::key::block_key;
+use super::filter::RunFilter;
+use super::key::{RunName, block_key};
 use crate::document::DocumentId;
 use crate::ports::StoreError;
 use crate::sketch::Shingle;
-use crate::store::bloom::{FixedBloom, spread};
+use crate::store::bloom::spread;
 use crate::store::read_ahead::read_ahead;
 use crate::store::rocks_error::failed;
 use rocksdb::{Options, SstFileWriter};
@@ -25,7 +25,7 @@ pub(in crate::store) struct RunWriter<'o> {
     block: BlockWriter,
     file: Option<SstFileWriter<'o>>,
     files: Vec<PathBuf>,
-    filter: FixedBloom,
+    filter: RunFilter,
     /// What is not in the filter yet.
     hashes: Vec<u64>,
 }
@@ -33,24 +33,33 @@ pub(in crate::store) struct RunWriter<'o> {
 /// The files of a run, and its filter.
 pub(in crate::store) struct WrittenRun {
     pub(super) files: Vec<PathBuf>,
-    pub(super) filter: FixedBloom,
+    pub(super) filter: RunFilter,
 }
 
 impl<'o> RunWriter<'o> {
     /// A run for so many lists, of shingles that take `width` bytes. Its files are at `path`, with a number behind it.
     /// `options` are [`run_options`](crate::store::column_options::run_options).
-    pub fn new(number: u32, width: usize, n_lists: u64, path: PathBuf, options: &'o Options) -> Self {
-        RunWriter {
-            number,
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn new(
+        name: RunName,
+        width: usize,
+        n_lists: u64,
+        path: PathBuf,
+        options: &'o Options,
+    ) -> Result<Self, StoreError> {
+        Ok(RunWriter {
+            number: name.number,
             width,
             path,
             options,
             block: BlockWriter::default(),
             file: None,
             files: Vec::new(),
-            filter: FixedBloom::for_keys(n_lists),
+            filter: RunFilter::for_keys(n_lists, name.level)?,
             hashes: Vec::new(),
-        }
+        })
     }
 
     /// Adds a list. Shingles and documents must ascend.
@@ -112,7 +121,7 @@ impl<'o> RunWriter<'o> {
             Some(file) => file,
             None => self.next_file()?,
         };
-        filter::put(&mut file, self.number, self.width, &self.filter)?;
+        self.filter.put(&mut file, self.number, self.width)?;
         file.finish().map_err(failed)?;
         self.files.iter().for_each(|path| read_ahead(path));
         Ok(WrittenRun { files: self.files, filter: self.filter })
