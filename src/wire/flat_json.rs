@@ -389,7 +389,9 @@ mod tests {
             let mut out = vec![0; PIECE_BYTES];
             let (n_read, n_written) = unescape_blocks(&text, &mut out);
             prop_assert!(n_read <= n_before, "the end is left");
-            prop_assert!(n_read == 0 || n_before - n_read <= BLOCK_BYTES || out.len() - n_written < BLOCK_BYTES);
+            // An escape over the end of the last block is left as a whole.
+            let n_left = n_before - n_read - usize::from(text[n_read] == b'\\' && n_before - n_read == BLOCK_BYTES);
+            prop_assert!(n_read == 0 || n_left < BLOCK_BYTES || out.len() - n_written < BLOCK_BYTES);
             text.truncate(n_before);
             text.resize(n_before + SEEN_BYTES, b'y');
             out.truncate(n_written);
