@@ -44,6 +44,18 @@ pub(super) fn bits_of(hash: u64) -> [(usize, u64); KEY_BITS] {
     std::array::from_fn(|at| (first.wrapping_add(at) % WORDS, 1 << (places >> (6 * at) & 63)))
 }
 
+/// Whether a block has all bits of a key. `word` gives a word of it.
+pub(super) fn has_bits(hash: u64, word: impl Fn(usize) -> u64) -> bool {
+    bits_of(hash).into_iter().fold(0, |absent, (at, bit)| absent | !word(at) & bit) == 0
+}
+
+/// Reads the blocks of many keys into the processor's caches. Nearly all come from memory, and this loop is short enough to wait
+/// for a dozen at once. `first_word` gives the first word of a block.
+pub(super) fn fetch<B>(blocks: &[B], hashes: &[u64], first_word: impl Fn(&B) -> u64) {
+    let word = |hash: &u64| first_word(&blocks[block_of(*hash, blocks.len())]);
+    std::hint::black_box(hashes.iter().map(word).fold(0, |all, word| all ^ word));
+}
+
 /// A cache line.
 #[repr(align(64))]
 #[derive(Default)]
@@ -66,17 +78,13 @@ impl Layer {
         &self.blocks[block_of(hash, self.blocks.len())].0
     }
 
-    /// Reads the blocks of many keys into the processor's caches. Nearly all come from memory, and this loop is short enough to
-    /// wait for a dozen at once.
     fn fetch(&self, hashes: &[u64]) {
-        let word = |hash: &u64| self.block(*hash)[0].load(Ordering::Relaxed);
-        std::hint::black_box(hashes.iter().map(word).fold(0, |all, word| all ^ word));
+        fetch(&self.blocks, hashes, |block| block.0[0].load(Ordering::Relaxed));
     }
 
     fn may_contain(&self, hash: u64) -> bool {
         let block = self.block(hash);
-        bits_of(hash).into_iter().fold(0, |absent, (word, bit)| absent | !block[word].load(Ordering::Relaxed) & bit)
-            == 0
+        has_bits(hash, |at| block[at].load(Ordering::Relaxed))
     }
 
     fn insert(&self, hash: u64) {

@@ -2,7 +2,7 @@
 
 use super::key::filter_key;
 use crate::ports::StoreError;
-use crate::store::bloom::{TOGETHER, WORDS, bits_of, block_of};
+use crate::store::bloom::{TOGETHER, WORDS, bits_of, block_of, fetch, has_bits};
 use crate::store::rocks_error::failed;
 use memmap2::MmapMut;
 use rocksdb::{DB, DBRawIteratorWithThreadMode, SstFileWriter};
@@ -13,8 +13,11 @@ use rocksdb::{DB, DBRawIteratorWithThreadMode, SstFileWriter};
 /// Navigable Key-Value Store", 2017, section 4).
 const BLOCK_KEYS: [u64; 5] = [20, 24, 30, 40, 46];
 
+/// The words of a block, little-endian.
+type Block = [[u8; 8]; WORDS];
+
 /// Bytes of a block.
-const BLOCK_BYTES: usize = 8 * WORDS;
+const BLOCK_BYTES: usize = size_of::<Block>();
 
 /// Bytes of a row.
 const PORTION_BYTES: usize = 64 << 10;
@@ -29,11 +32,6 @@ pub(super) struct RunFilter {
     memory: MmapMut,
     n_blocks: usize,
     n_keys: u64,
-}
-
-/// The words of a block.
-fn words(block: &[u8; BLOCK_BYTES]) -> &[[u8; 8]] {
-    block.as_chunks().0
 }
 
 impl RunFilter {
@@ -69,6 +67,10 @@ impl RunFilter {
         &self.memory[..self.n_blocks * BLOCK_BYTES]
     }
 
+    fn blocks(&self) -> &[Block] {
+        self.bytes().as_chunks().0.as_chunks().0
+    }
+
     /// How many keys were added.
     pub fn n_keys(&self) -> u64 {
         self.n_keys
@@ -76,13 +78,14 @@ impl RunFilter {
 
     /// Adds hashes.
     pub fn insert_all(&mut self, hashes: &[u64]) {
-        let (blocks, _) = self.memory.as_chunks_mut::<BLOCK_BYTES>();
         for hashes in hashes.chunks(TOGETHER) {
-            fetch(blocks, self.n_blocks, hashes);
+            self.fetch(hashes);
+            let (words, _) = self.memory[..self.n_blocks * BLOCK_BYTES].as_chunks_mut();
+            let (blocks, _): (&mut [Block], _) = words.as_chunks_mut();
             for hash in hashes {
-                let (words, _) = blocks[block_of(*hash, self.n_blocks)].as_chunks_mut();
-                for (word, bit) in bits_of(*hash) {
-                    words[word] = (u64::from_le_bytes(words[word]) | bit).to_le_bytes();
+                let block = &mut blocks[block_of(*hash, self.n_blocks)];
+                for (at, bit) in bits_of(*hash) {
+                    block[at] = (u64::from_le_bytes(block[at]) | bit).to_le_bytes();
                 }
             }
         }
@@ -91,18 +94,21 @@ impl RunFilter {
 
     /// Where in `hashes` those are that the filter may contain.
     pub fn possible(&self, hashes: &[u64]) -> Vec<usize> {
-        let (blocks, _) = self.memory.as_chunks::<BLOCK_BYTES>();
+        let blocks = self.blocks();
         let may_contain = |hash: u64| {
-            let words = words(&blocks[block_of(hash, self.n_blocks)]);
-            bits_of(hash).into_iter().fold(0, |absent, (word, bit)| absent | !u64::from_le_bytes(words[word]) & bit)
-                == 0
+            let block = &blocks[block_of(hash, blocks.len())];
+            has_bits(hash, |at| u64::from_le_bytes(block[at]))
         };
         let mut found = Vec::new();
         for (first, hashes) in (0..).step_by(TOGETHER).zip(hashes.chunks(TOGETHER)) {
-            fetch(blocks, self.n_blocks, hashes);
+            self.fetch(hashes);
             found.extend((first..).zip(hashes).filter(|(_, hash)| may_contain(**hash)).map(|(at, _)| at));
         }
         found
+    }
+
+    fn fetch(&self, hashes: &[u64]) {
+        fetch(self.blocks(), hashes, |block| u64::from_le_bytes(block[0]));
     }
 
     /// Writes the filter behind the blocks of its run: how many blocks it has (8, like all numbers here little-endian), how many
@@ -154,13 +160,6 @@ fn read_size(size: &[u8]) -> Option<(u64, u64)> {
     let (n_blocks, n_keys) = size.split_first_chunk::<8>()?;
     let (n_blocks, n_keys) = (u64::from_le_bytes(*n_blocks), u64::from_le_bytes(n_keys.try_into().ok()?));
     (n_blocks > 0).then_some((n_blocks, n_keys))
-}
-
-/// Reads the blocks of many keys into the processor's caches. Nearly all come from memory, and this loop is short enough to wait
-/// for a dozen at once.
-fn fetch(blocks: &[[u8; BLOCK_BYTES]], n_blocks: usize, hashes: &[u64]) {
-    let byte = |hash: &u64| blocks[block_of(*hash, n_blocks)][0];
-    std::hint::black_box(hashes.iter().map(byte).fold(0, |all, byte| all ^ byte));
 }
 
 #[cfg(test)]
