@@ -3,8 +3,8 @@
 use std::hash::Hasher;
 use twox_hash::XxHash3_64;
 
-/// Hashes one record on top of those before it, piece by piece. It shows changes, not forgery: whoever may write the file
-/// may as well have written it so from the beginning.
+/// Hashes one record on top of those before it, piece by piece. The hash has no key: it detects that a file was changed, and
+/// does not protect against somebody who forges one.
 ///
 /// Carriage returns at the record's end do not count, so that a last line may get its line end later.
 pub(super) struct RecordHash {
