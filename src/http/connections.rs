@@ -19,7 +19,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
@@ -89,9 +89,14 @@ async fn serve_connection(
     let answer = service_fn(|mut request: Request<_>| {
         state.head_read();
         request.extensions_mut().insert(peer);
-        let answering = router.call(request);
+        let mut answering = Box::pin(router.call(request));
+        // Hyper drops what it has not polled yet where the client is gone by then; a change must begin all the same.
+        let begun = answering.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         async {
-            let answered: Result<Response, _> = answering.await;
+            let answered: Result<Response, _> = match begun {
+                Poll::Ready(answered) => answered,
+                Poll::Pending => answering.await,
+            };
             let is_stream = |response: &Response| response.headers().get(CONTENT_TYPE) == Some(&EVENT_STREAM);
             if answered.as_ref().is_ok_and(is_stream) {
                 state.stream_begins()
