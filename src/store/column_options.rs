@@ -84,10 +84,20 @@ pub(super) fn table_options(name: &str) -> Options {
     options
 }
 
-/// Whether the keys of a family arrive in random order. Leveled compaction would rewrite a whole level for every new
-/// file; tiered compaction rewrites each row only a few times.
+/// Whether the keys of a family arrive in random order, or some of them do: each batch has sightings of new documents, and of some
+/// that are anywhere among the old ones. Leveled compaction would rewrite a whole level for every new file; tiered compaction
+/// rewrites each row only a few times.
 fn has_random_keys(name: &str) -> bool {
-    matches!(name, cf::EQUAL | cf::URLS | cf::SIGHTINGS | cf::STATES | cf::MOD_POSTINGS | cf::FRAGMENTS)
+    matches!(
+        name,
+        cf::EQUAL
+            | cf::URLS
+            | cf::SIGHTINGS
+            | cf::SIGHTINGS_BY_DOCUMENT
+            | cf::STATES
+            | cf::MOD_POSTINGS
+            | cf::FRAGMENTS
+    )
 }
 
 /// Whether a family is a queue, which holds little. Every start leaves one file of it. If the program is killed again
