@@ -44,7 +44,7 @@ impl BlockWriter {
 
     /// The last shingle and the block; none where there is nothing in it. What is added next begins another one.
     pub fn take(&mut self) -> Option<(Shingle, Vec<u8>)> {
-        let bytes = std::mem::take(&mut self.bytes);
+        let bytes = std::mem::replace(&mut self.bytes, Vec::with_capacity(BLOCK_BYTES + BLOCK_BYTES / 8));
         let last = std::mem::take(&mut self.last);
         (!bytes.is_empty()).then_some((last, bytes))
     }

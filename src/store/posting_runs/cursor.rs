@@ -105,8 +105,10 @@ impl<'d> Cursor<'d> {
 
 /// The lists of several runs, joined, in the order of the shingles.
 pub(in crate::store) struct Lists<'d> {
-    /// From the run with the first documents to that with the last.
+    /// Those that are not at the end of their run come first.
     cursors: Vec<Cursor<'d>>,
+    /// The shingles that those stand at.
+    shingles: Vec<Shingle>,
     /// The shingle last returned.
     last: Option<Shingle>,
     joined: Vec<u8>,
@@ -116,7 +118,7 @@ pub(in crate::store) struct Lists<'d> {
 impl<'d> Lists<'d> {
     /// The lists of these runs, which stand nowhere yet.
     pub(super) fn new(cursors: Vec<Cursor<'d>>) -> Self {
-        Lists { cursors, last: None, joined: Vec::new(), documents: Vec::new() }
+        Lists { cursors, shingles: Vec::new(), last: None, joined: Vec::new(), documents: Vec::new() }
     }
 
     /// Goes before the list of a shingle, or of the first behind it.
@@ -125,7 +127,10 @@ impl<'d> Lists<'d> {
     /// [`StoreError`]
     pub fn seek(&mut self, shingle: Shingle) -> Result<(), StoreError> {
         self.last = None;
-        self.cursors.iter_mut().try_for_each(|cursor| cursor.seek(shingle))
+        self.cursors.iter_mut().try_for_each(|cursor| cursor.seek(shingle))?;
+        self.cursors.sort_by_key(|cursor| cursor.shingle().is_none());
+        self.shingles = self.cursors.iter().map_while(Cursor::shingle).collect();
+        Ok(())
     }
 
     /// The next shingle, and its documents as [`schema::put_documents`] packs them.
@@ -134,19 +139,17 @@ impl<'d> Lists<'d> {
     /// [`StoreError`]
     pub fn next(&mut self) -> Result<Option<(Shingle, &[u8])>, StoreError> {
         if let Some(last) = self.last.take() {
-            for cursor in &mut self.cursors {
-                if cursor.shingle() == Some(last) {
-                    cursor.advance()?;
-                }
-            }
+            self.leave(last)?;
         }
-        let Some(shingle) = self.cursors.iter().filter_map(Cursor::shingle).min() else { return Ok(None) };
+        let Some(shingle) = self.shingles.iter().copied().reduce(Shingle::min) else { return Ok(None) };
         self.last = Some(shingle);
-        let mut holding = self.cursors.iter().filter(|cursor| cursor.shingle() == Some(shingle));
+        let is_holding = |(at, other): (usize, &Shingle)| (*other == shingle).then_some(at);
+        let mut holding = self.shingles.iter().enumerate().filter_map(is_holding);
         let Some(first) = holding.next() else { return Ok(None) };
-        let Some(second) = holding.next() else { return Ok(Some((shingle, first.documents()))) };
+        let Some(second) = holding.next() else { return Ok(Some((shingle, self.cursors[first].documents()))) };
         self.documents.clear();
-        for cursor in [first, second].into_iter().chain(holding) {
+        for at in [first, second].into_iter().chain(holding) {
+            let cursor = &self.cursors[at];
             let read = schema::read_documents(cursor.documents(), &mut self.documents);
             read.ok_or_else(|| cursor.damaged("a list"))?;
         }
@@ -155,5 +158,25 @@ impl<'d> Lists<'d> {
         self.joined.clear();
         schema::put_documents(&mut self.joined, &self.documents);
         Ok(Some((shingle, &self.joined)))
+    }
+
+    /// Goes behind the list of a shingle in all runs that have it.
+    fn leave(&mut self, shingle: Shingle) -> Result<(), StoreError> {
+        let mut at = 0;
+        while at < self.shingles.len() {
+            if self.shingles[at] == shingle {
+                self.cursors[at].advance()?;
+                match self.cursors[at].shingle() {
+                    Some(next) => self.shingles[at] = next,
+                    None => {
+                        self.shingles.swap_remove(at);
+                        self.cursors.swap(at, self.shingles.len());
+                        continue;
+                    }
+                }
+            }
+            at += 1;
+        }
+        Ok(())
     }
 }
