@@ -108,10 +108,10 @@ fn killed_at_every_point() {
 /// The kill points of a merge of runs of postings, with the numbers of hits that pass before the kill: some of index shingles, some
 /// of super shingles, some of merged runs.
 const MERGE_POINTS: &[(&str, &[u32])] = &[
-    ("merge-begun", &[0, 3, 6]),
-    ("merge-ingested", &[0, 3, 6]),
-    ("merge-noted", &[0, 3, 6]),
-    ("merged-deleted", &[0, 5, 15]),
+    ("merge-begun", &[0, 9, 16]),
+    ("merge-ingested", &[0, 9, 16]),
+    ("merge-noted", &[0, 9, 16]),
+    ("merged-deleted", &[0, 15, 100]),
 ];
 
 /// A run of each kind for every document, so that many are merged.
@@ -119,27 +119,33 @@ fn merging_world() -> World {
     world().with("pipeline.batch_records_max", 1)
 }
 
-fn golden_pages() -> Vec<u8> {
-    fs::read(harness::root().join("tests/golden/pages.jsonl")).expect("pages")
+/// The golden pages, and as many as it takes until merged runs are merged.
+fn merging_pages() -> Vec<u8> {
+    let golden = fs::read(harness::root().join("tests/golden/pages.jsonl")).expect("pages");
+    let more = (0..70).map(|n| {
+        let words: Vec<String> = (0..30).map(|word| format!("w{}", 30 * n + word)).collect();
+        page(&format!("http://more.example/{n}"), "2026-11-30T00:00:00Z", "more", &words.join(" ")) + "\n"
+    });
+    [golden, more.collect::<String>().into_bytes()].concat()
 }
 
 fn merging_command(world: &World) -> Command {
-    let mut command = world.command("run -q --json --stdin-name golden");
+    let mut command = world.command("run -q --json --stdin-name pages");
     command.arg("--events").arg(world.path("events.jsonl")).arg("-").stdin(Stdio::piped()).stdout(Stdio::null());
     command
 }
 
-/// Runs the golden pages to their end.
-fn run_golden(world: &World) {
+/// Takes all pages in to their end.
+fn run_merging(world: &World) {
     let mut child = merging_command(world).spawn().expect("starts");
-    child.stdin.take().expect("a pipe").write_all(&golden_pages()).expect("written");
+    child.stdin.take().expect("a pipe").write_all(&merging_pages()).expect("written");
     assert!(child.wait().expect("ended").success());
 }
 
 #[test]
 fn killed_while_merging() {
     let unharmed = merging_world();
-    run_golden(&unharmed);
+    run_merging(&unharmed);
     for (point, hits) in MERGE_POINTS {
         for n_passed in *hits {
             let (world, what) = (merging_world(), format!("{point} after {n_passed}"));
@@ -148,7 +154,7 @@ fn killed_while_merging() {
                 command.env("FAILPOINTS", format!("{point}={n_passed}*off->return")).spawn().expect("starts");
             // Runs are merged in the background, so the input stays open until the kill.
             let mut stdin = child.stdin.take().expect("a pipe");
-            stdin.write_all(&golden_pages()).expect("written");
+            stdin.write_all(&merging_pages()).expect("written");
             let until = Instant::now() + Duration::from_secs(60);
             let status = loop {
                 if let Some(status) = child.try_wait().expect("a status") {
@@ -161,7 +167,7 @@ fn killed_while_merging() {
             };
             assert_eq!(status.signal(), Some(SIGABRT), "{what} was not hit");
             drop(stdin);
-            run_golden(&world);
+            run_merging(&world);
             assert_same_events_and_sound(&world, &unharmed, &what);
         }
     }

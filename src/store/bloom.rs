@@ -37,23 +37,25 @@ pub(super) fn block_of(hash: u64, n_blocks: usize) -> usize {
     ((u128::from(hash) * n_blocks as u128) >> 64) as usize
 }
 
-/// The words of its block that have a bit of a key, and the bit in each. They must not follow from what chooses the block.
-pub(super) fn bits_of(hash: u64) -> [(usize, u64); KEY_BITS] {
+/// The bits of a key in each word of its block. They must not follow from what chooses the block.
+pub(super) fn bits_of(hash: u64) -> [u64; WORDS] {
     let hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
     let (first, places) = (hash as usize, hash >> 3);
-    std::array::from_fn(|at| (first.wrapping_add(at) % WORDS, 1 << (places >> (6 * at) & 63)))
+    let mut bits = [0; WORDS];
+    (0..KEY_BITS).for_each(|at| bits[first.wrapping_add(at) % WORDS] = 1 << (places >> (6 * at) & 63));
+    bits
 }
 
 /// Whether a block has all bits of a key. `word` gives a word of it.
-pub(super) fn has_bits(hash: u64, word: impl Fn(usize) -> u64) -> bool {
-    bits_of(hash).into_iter().fold(0, |absent, (at, bit)| absent | !word(at) & bit) == 0
+pub(super) fn has_bits(bits: &[u64; WORDS], word: impl Fn(usize) -> u64) -> bool {
+    (0..WORDS).fold(0, |absent, at| absent | !word(at) & bits[at]) == 0
 }
 
 /// Reads the blocks of many keys into the processor's caches. Nearly all come from memory, and this loop is short enough to wait
 /// for a dozen at once. `first_word` gives the first word of a block.
-pub(super) fn fetch<B>(blocks: &[B], hashes: &[u64], first_word: impl Fn(&B) -> u64) {
-    let word = |hash: &u64| first_word(&blocks[block_of(*hash, blocks.len())]);
-    std::hint::black_box(hashes.iter().map(word).fold(0, |all, word| all ^ word));
+pub(super) fn fetch<B>(blocks: &[B], hashes: impl Iterator<Item = u64>, first_word: impl Fn(&B) -> u64) {
+    let word = |hash| first_word(&blocks[block_of(hash, blocks.len())]);
+    std::hint::black_box(hashes.map(word).fold(0, |all, word| all ^ word));
 }
 
 /// A cache line.
@@ -79,18 +81,18 @@ impl Layer {
     }
 
     fn fetch(&self, hashes: &[u64]) {
-        fetch(&self.blocks, hashes, |block| block.0[0].load(Ordering::Relaxed));
+        fetch(&self.blocks, hashes.iter().copied(), |block| block.0[0].load(Ordering::Relaxed));
     }
 
     fn may_contain(&self, hash: u64) -> bool {
         let block = self.block(hash);
-        has_bits(hash, |at| block[at].load(Ordering::Relaxed))
+        has_bits(&bits_of(hash), |at| block[at].load(Ordering::Relaxed))
     }
 
     fn insert(&self, hash: u64) {
         let block = self.block(hash);
-        for (word, bit) in bits_of(hash) {
-            block[word].fetch_or(bit, Ordering::Relaxed);
+        for (word, bits) in block.iter().zip(bits_of(hash)).filter(|(_, bits)| *bits != 0) {
+            word.fetch_or(bits, Ordering::Relaxed);
         }
         self.n_keys.fetch_add(1, Ordering::Relaxed);
     }

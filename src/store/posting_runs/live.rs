@@ -2,8 +2,10 @@
 
 use super::block::lists_of;
 use super::cursor::{Cursor, Lists};
-use super::filter::RunFilter;
+use super::filter::{Key, RunFilter};
+use super::group::{OpenGroup, SharedFilter};
 use super::key::{RunName, is_block, keys_of_run};
+use super::tiers::level_of;
 use super::writer::WrittenRun;
 use crate::document::DocumentId;
 use crate::ports::StoreError;
@@ -28,34 +30,40 @@ const UNFILTERED_MAX: u64 = 20_000;
 /// About how many bytes of a run the list of an index shingle takes, for nearly all have one document.
 const BYTES_OF_LIST: u64 = 7;
 
+/// Keys that all runs are asked for before the next ones, so that what was computed of them stays in the processor's caches.
+const KEYS_TOGETHER: usize = 256;
+
 /// The number of the run that a backfill loads, the first of each kind.
 pub(in crate::store) const LOADED_RUN: u32 = 0;
 
 /// About how many bytes a run of level 0 has, with the default posting buffer.
 const BYTES_OF_FIRST_LEVEL: u64 = 8 << 20;
 
-/// Runs of a level that become one of the next. A list is rewritten once whenever the store has become so many times as large,
-/// and a look-up asks the filters of up to three runs of each level.
-pub(super) const MERGED: usize = 4;
-
 /// A run of one kind.
 pub(super) struct PostingRun {
     pub name: RunName,
     /// In a read-only store none, until it was looked up often.
-    filter: OnceLock<RunFilter>,
+    filter: OnceLock<SharedFilter>,
+    /// The filter of its group, if it has one.
+    pub group: OnceLock<SharedFilter>,
     /// Look-ups without the filter.
     n_unfiltered: AtomicU64,
 }
 
 impl PostingRun {
-    fn new(name: RunName, filter: Option<RunFilter>) -> Self {
-        let filter = filter.map_or_else(OnceLock::new, OnceLock::from);
-        PostingRun { name, filter, n_unfiltered: AtomicU64::new(0) }
+    fn new(name: RunName, filter: Option<SharedFilter>, group: Option<SharedFilter>) -> Self {
+        let lock = |filter: Option<_>| filter.map_or_else(OnceLock::new, OnceLock::from);
+        PostingRun { name, filter: lock(filter), group: lock(group), n_unfiltered: AtomicU64::new(0) }
     }
 
     /// About how many lists it has; none where it has no filter.
     pub fn n_lists(&self) -> u64 {
-        self.filter.get().map_or(0, RunFilter::n_keys)
+        self.filter.get().map_or(0, |filter| filter.read().n_keys())
+    }
+
+    /// Whether it is in the group with this filter.
+    pub fn is_in(&self, group: &SharedFilter) -> bool {
+        self.group.get().is_some_and(|other| other.is(group))
     }
 }
 
@@ -98,6 +106,8 @@ pub(in crate::store) struct PostingRuns {
     live: [RwLock<Runs>; 2],
     /// The number of the next run. Held while the row of runs changes.
     next_number: Mutex<u32>,
+    /// The groups that new runs join.
+    pub(super) groups: [Mutex<Option<OpenGroup>>; 2],
     /// Wakes the thread that merges; none in a read-only store.
     wake: OnceLock<Sender<()>>,
     /// Held while runs are merged or rewritten.
@@ -115,12 +125,13 @@ impl PostingRuns {
             Some(row) => read_posting_runs(&row).ok_or_else(|| damaged("meta/posting-runs"))?,
         };
         let next = names.iter().flatten().map(|name| name.number + 1).max().unwrap_or(LOADED_RUN + 1);
-        let run = |name| Arc::new(PostingRun::new(name, None));
+        let run = |name| Arc::new(PostingRun::new(name, None, None));
         Ok(PostingRuns {
             db: Arc::clone(db),
             bits,
             live: names.map(|names| RwLock::new(names.into_iter().map(run).collect())),
             next_number: Mutex::new(next),
+            groups: Default::default(),
             wake: OnceLock::new(),
             merging: Mutex::default(),
         })
@@ -144,7 +155,8 @@ impl PostingRuns {
     pub fn read_filters(&self) -> Result<(), StoreError> {
         for kind in KINDS {
             let with_filter = |run: &Arc<PostingRun>| {
-                Ok(Arc::new(PostingRun::new(run.name, Some(self.read_filter(kind, run.name.number)?))))
+                let filter = SharedFilter::new(self.read_filter(kind, run.name.number)?);
+                Ok(Arc::new(PostingRun::new(run.name, Some(filter), None)))
             };
             let runs = self.of(kind).iter().map(with_filter).collect::<Result<_, StoreError>>()?;
             *self.live[kind as usize].write().unwrap_or_else(PoisonError::into_inner) = runs;
@@ -158,6 +170,18 @@ impl PostingRuns {
         self.of(PostingKind::Index).iter().all(|run| run.filter.get().is_some())
     }
 
+    /// How many lists of runs the filters of their groups lack.
+    #[cfg(test)]
+    pub fn check_groups(&self, kind: PostingKind) -> Result<usize, StoreError> {
+        let mut n = 0;
+        for run in &*self.of(kind) {
+            if let Some(group) = run.group.get() {
+                n += self.n_lists_missing(kind, run.name.number, &group.read())?;
+            }
+        }
+        Ok(n)
+    }
+
     fn read_filter(&self, kind: PostingKind, run: u32) -> Result<RunFilter, StoreError> {
         let mut rows = self.rows(kind, true)?;
         let filter = RunFilter::read(&mut rows, run, self.width(kind))?;
@@ -167,7 +191,8 @@ impl PostingRuns {
 
     /// Checks the filter of each run. Returns what is wrong with those that lack lists or cannot be read.
     pub fn check_filters(&self, kind: PostingKind) -> Vec<(RunName, String)> {
-        let check = |name: RunName| match self.n_lists_without_filter(kind, name.number) {
+        let n_missing = |run| self.n_lists_missing(kind, run, &self.read_filter(kind, run)?);
+        let check = |name: RunName| match n_missing(name.number) {
             Ok(0) => None,
             Ok(n) => Some((name, format!("its filter lacks {n} lists"))),
             Err(error) => Some((name, format!("its filter cannot be checked: {error}"))),
@@ -175,15 +200,23 @@ impl PostingRuns {
         self.of(kind).iter().filter_map(|run| check(run.name)).collect()
     }
 
-    fn n_lists_without_filter(&self, kind: PostingKind, run: u32) -> Result<usize, StoreError> {
-        let filter = self.read_filter(kind, run)?;
+    /// How many lists of a run a filter lacks.
+    fn n_lists_missing(&self, kind: PostingKind, run: u32, filter: &RunFilter) -> Result<usize, StoreError> {
         let mut n = 0;
-        self.each_block(kind, run, &mut |hashes| n += hashes.len() - filter.possible(hashes).len())?;
+        self.each_block(kind, run, &mut |hashes| {
+            let keys: Vec<Key> = hashes.iter().copied().map(Key::new).collect();
+            n += keys.len() - filter.possible(&keys).len();
+        })?;
         Ok(n)
     }
 
     /// Calls `each` with the hashes of the shingles of each block of a run.
-    fn each_block(&self, kind: PostingKind, run: u32, each: &mut dyn FnMut(&[u64])) -> Result<(), StoreError> {
+    pub(super) fn each_block(
+        &self,
+        kind: PostingKind,
+        run: u32,
+        each: &mut dyn FnMut(&[u64]),
+    ) -> Result<(), StoreError> {
         let width = self.width(kind);
         let mut hashes = Vec::new();
         let mut rows = self.rows(kind, true)?;
@@ -205,9 +238,9 @@ impl PostingRuns {
     ///
     /// # Errors
     /// [`StoreError`]
-    pub fn ingest(&self, kind: PostingKind, name: RunName, run: WrittenRun) -> Result<NewRun, StoreError> {
+    pub fn ingest(&self, kind: PostingKind, run: WrittenRun) -> Result<NewRun, StoreError> {
         ingest(&self.db, kind.family(), run.files)?;
-        Ok(NewRun { kind, run: PostingRun::new(name, Some(run.filter)) })
+        Ok(NewRun { kind, run: PostingRun::new(run.name, Some(run.filter), run.group) })
     }
 
     /// The run whose blocks were loaded. Reads it for its filter, which is ingested from a file in `folder`. Its level is that of
@@ -219,7 +252,7 @@ impl PostingRuns {
         let (from, to) = keys_of_run(LOADED_RUN);
         let n_bytes = self.db.get_approximate_sizes_cf(family(&self.db, kind.family())?, &[Range::new(&from, &to)]);
         let n_bytes: u64 = n_bytes.into_iter().sum();
-        let level = (n_bytes / BYTES_OF_FIRST_LEVEL).max(1).ilog(MERGED as u64) as u8;
+        let level = level_of(n_bytes / BYTES_OF_FIRST_LEVEL);
         let mut filter = RunFilter::for_keys(n_bytes / BYTES_OF_LIST, level)?;
         self.each_block(kind, LOADED_RUN, &mut |hashes| filter.insert_all(hashes))?;
         let path = folder.join(format!("{}-filter.sst", kind.family()));
@@ -230,7 +263,7 @@ impl PostingRuns {
         file.finish().map_err(failed)?;
         ingest(&self.db, kind.family(), vec![path])?;
         let name = RunName { number: LOADED_RUN, level };
-        Ok(NewRun { kind, run: PostingRun::new(name, Some(filter)) })
+        Ok(NewRun { kind, run: PostingRun::new(name, Some(SharedFilter::new(filter)), None) })
     }
 
     fn rows(
@@ -261,7 +294,7 @@ impl PostingRuns {
     }
 
     /// A number for a new run.
-    pub fn new_number(&self) -> u32 {
+    pub(super) fn new_number(&self) -> u32 {
         let mut next = self.next_number();
         *next += 1;
         *next - 1
@@ -340,40 +373,55 @@ impl PostingRuns {
             return Ok(lists);
         }
         let width = self.width(kind);
-        let hashes: Vec<u64> = shingles.iter().copied().map(spread).collect();
         let mut cursor = None;
-        for run in &*runs {
-            let possible = self.possible(kind, run, &hashes)?;
-            for at in possible {
-                let cursor = match &mut cursor {
-                    Some(cursor) => cursor,
-                    none => none.insert(Cursor::new(self.rows(kind, false)?, kind, run.name.number, width)),
-                };
-                cursor.set_run(run.name.number);
-                cursor.seek(shingles[at])?;
-                if cursor.shingle() == Some(shingles[at]) {
-                    let read = schema::read_documents(cursor.documents(), &mut lists[at]);
-                    read.ok_or_else(|| damaged(format!("a list of {}", kind.family())))?;
+        for (shingles, lists) in shingles.chunks(KEYS_TOGETHER).zip(lists.chunks_mut(KEYS_TOGETHER)) {
+            let keys: Vec<Key> = shingles.iter().map(|shingle| Key::new(spread(*shingle))).collect();
+            let mut of_group = None;
+            for run in &*runs {
+                for at in self.possible(kind, run, &keys, &mut of_group)? {
+                    let cursor = match &mut cursor {
+                        Some(cursor) => cursor,
+                        none => none.insert(Cursor::new(self.rows(kind, false)?, kind, run.name.number, width)),
+                    };
+                    cursor.set_run(run.name.number);
+                    cursor.seek(shingles[at])?;
+                    if cursor.shingle() == Some(shingles[at]) {
+                        let read = schema::read_documents(cursor.documents(), &mut lists[at]);
+                        read.ok_or_else(|| damaged(format!("a list of {}", kind.family())))?;
+                    }
                 }
             }
         }
         Ok(lists)
     }
 
-    /// Where in `hashes` those are that a run may hold. Reads the run's filter once that is worthwhile.
-    fn possible(&self, kind: PostingKind, run: &PostingRun, hashes: &[u64]) -> Result<Vec<usize>, StoreError> {
-        let n = hashes.len();
+    /// Where in `keys` those are that a run may hold. Reads the run's filter once that is worthwhile. `of_group` is for the answer of
+    /// the group that was asked last.
+    fn possible<'r>(
+        &self,
+        kind: PostingKind,
+        run: &'r PostingRun,
+        keys: &[Key],
+        of_group: &mut Option<(&'r SharedFilter, Vec<usize>)>,
+    ) -> Result<Vec<usize>, StoreError> {
+        let n = keys.len();
         let filter = match run.filter.get() {
             Some(filter) => filter,
             None if run.n_unfiltered.fetch_add(n as u64, Ordering::Relaxed) < UNFILTERED_MAX => {
                 return Ok((0..n).collect());
             }
             None => {
-                let filter = self.read_filter(kind, run.name.number)?;
+                let filter = SharedFilter::new(self.read_filter(kind, run.name.number)?);
                 run.filter.get_or_init(|| filter)
             }
         };
-        Ok(filter.possible(hashes))
+        let Some(group) = run.group.get() else { return Ok(filter.read().possible(keys)) };
+        let (_, of_group) = match of_group {
+            Some(asked) if asked.0.is(group) => asked,
+            other => other.insert((group, group.read().possible(keys))),
+        };
+        let filter = filter.read();
+        Ok(of_group.iter().copied().filter(|at| filter.may_contain(&keys[*at])).collect())
     }
 
     /// All lists of a kind, from the first.

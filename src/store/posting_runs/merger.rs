@@ -1,8 +1,7 @@
 //! The thread that merges runs.
 
-use super::key::RunName;
-use super::live::{KINDS, MERGED, PostingRun, PostingRuns};
-use super::writer::RunWriter;
+use super::live::{KINDS, PostingRun, PostingRuns};
+use super::tiers::n_merged;
 use crate::ports::StoreError;
 use crate::store::background;
 use crate::store::column_options;
@@ -15,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Runs of a kind from which on a new one waits for a merge. If merging keeps up, a store of 30 million documents has at most fifteen.
+/// Runs of a kind from which on a new one waits for a merge. If merging keeps up, a store of 30 million documents has at most some twenty.
 const RUNS_MAX: usize = 64;
 
 /// How long that wait is, at least.
@@ -94,6 +93,14 @@ impl Drop for Merger {
 impl Work {
     /// Does what there is to do whenever it is woken, until the store is being closed.
     fn go_on(&mut self, woken: &Receiver<()>) -> Result<(), StoreError> {
+        for kind in KINDS {
+            if let Err(error) = self.runs.regroup(kind, || self.is_closing()) {
+                tracing::warn!(
+                    "the runs of {} have no filter together, so look-ups take longer: {error}",
+                    kind.family()
+                );
+            }
+        }
         while woken.recv().is_ok() && !self.is_closing() {
             while !self.is_closing() && self.do_next()? {}
         }
@@ -124,12 +131,8 @@ impl Work {
     fn merge(&self, kind: PostingKind, runs: &[Arc<PostingRun>]) -> Result<bool, StoreError> {
         let _merging = self.runs.merging.lock().unwrap_or_else(PoisonError::into_inner);
         kill_point!("merge-begun");
-        let level = runs.iter().map(|run| run.name.level).max().unwrap_or_default();
-        let name = RunName { number: self.runs.new_number(), level: level.saturating_add(1) };
         let options = column_options::run_options(kind.family());
-        let (n, width) = (runs.iter().map(|run| run.n_lists()).sum(), self.runs.width(kind));
-        let files = self.folder.join(format!("merged-{}", kind.family()));
-        let mut writer = RunWriter::new(name, width, n, files, &options)?;
+        let mut writer = self.runs.merged_run(kind, runs, &self.folder, &options)?;
         let mut lists = self.runs.all_of(kind, runs)?;
         while let Some((shingle, documents)) = lists.next()? {
             if self.is_closing() {
@@ -138,7 +141,7 @@ impl Work {
             writer.put_packed(shingle, documents)?;
         }
         drop(lists);
-        let new = self.runs.ingest(kind, name, writer.finish()?)?;
+        let new = self.runs.ingest(kind, writer.finish()?)?;
         kill_point!("merge-ingested");
         self.runs.replace(runs, new)?;
         kill_point!("merge-noted");
@@ -163,5 +166,5 @@ impl Work {
 fn next_to_merge(runs: &[Arc<PostingRun>]) -> Option<&[Arc<PostingRun>]> {
     let mut levels: Vec<&[Arc<PostingRun>]> = runs.chunk_by(|a, b| a.name.level == b.name.level).collect();
     levels.reverse();
-    levels.into_iter().find_map(|runs| runs.get(..MERGED))
+    levels.into_iter().find_map(|runs| runs.get(..n_merged(runs.first()?.name.level)))
 }

@@ -4,7 +4,7 @@
 //! part of the posting buffer ─▶ run of level 0 ─┐
 //!                               run of level 0 ─┼─▶ run of level 1 ─┐
 //!                               run of level 0 ─┤                   ├─▶ run of level 2 …
-//!                               run of level 0 ─┘   …               ┘
+//!                               …               ┘   …               ┘
 //! ```
 //! A run holds the lists of some documents in row, those of one kind of shingle, in the order of the shingles. Search engines
 //! keep their indexes like this (Büttcher and Clarke, "Indexing Time vs. Query Time: Trade-offs in Dynamic Information Retrieval
@@ -12,19 +12,22 @@
 //! number of the run, so that runs never overlap and RocksDB has nothing to compact. Merging a list here costs a fifth of what it
 //! costs RocksDB to compact a row for each.
 //!
-//! Each run has a Bloom filter, in rows behind its blocks, and in memory where the store is open for writing.
+//! Each run has a Bloom filter, in rows behind its blocks, and in memory where the store is open for writing; there, a
+//! [group](group) of small runs has one more.
 //! `meta/posting-runs` says which runs there are: the rows of others do not count, and the next start deletes them.
 
 mod block;
 mod cursor;
 mod filter;
+mod group;
+mod grouping;
 mod key;
 mod live;
 mod merger;
+mod tiers;
 mod writer;
 
 pub(super) use block::{BlockWriter, lists_of};
-pub(super) use key::{RunName, block_key, is_block};
+pub(super) use key::{block_key, is_block};
 pub(super) use live::{LOADED_RUN, NewRun, PostingRuns};
 pub(super) use merger::Merger;
-pub(super) use writer::RunWriter;

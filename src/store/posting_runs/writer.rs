@@ -2,6 +2,7 @@
 
 use super::block::BlockWriter;
 use super::filter::RunFilter;
+use super::group::{Membership, SharedFilter};
 use super::key::{RunName, block_key};
 use crate::document::DocumentId;
 use crate::ports::StoreError;
@@ -17,7 +18,7 @@ const FILE_BYTES: u64 = 256 << 20;
 
 /// A run that is being written.
 pub(in crate::store) struct RunWriter<'o> {
-    number: u32,
+    name: RunName,
     width: usize,
     /// Where its files go, without their numbers.
     path: PathBuf,
@@ -25,15 +26,21 @@ pub(in crate::store) struct RunWriter<'o> {
     block: BlockWriter,
     file: Option<SstFileWriter<'o>>,
     files: Vec<PathBuf>,
-    filter: RunFilter,
-    /// What is not in the filter yet.
+    filter: SharedFilter,
+    /// The filter of its group.
+    group: Option<SharedFilter>,
+    /// The filters that lack its lists.
+    lacking: Vec<SharedFilter>,
+    /// What is not in those filters yet.
     hashes: Vec<u64>,
 }
 
-/// The files of a run, and its filter.
+/// The files of a run, and its filters.
 pub(in crate::store) struct WrittenRun {
+    pub(super) name: RunName,
     pub(super) files: Vec<PathBuf>,
-    pub(super) filter: RunFilter,
+    pub(super) filter: SharedFilter,
+    pub(super) group: Option<SharedFilter>,
 }
 
 impl<'o> RunWriter<'o> {
@@ -42,22 +49,35 @@ impl<'o> RunWriter<'o> {
     ///
     /// # Errors
     /// [`StoreError`]
-    pub fn new(
+    pub(super) fn new(
         name: RunName,
+        membership: Membership,
         width: usize,
         n_lists: u64,
         path: PathBuf,
         options: &'o Options,
     ) -> Result<Self, StoreError> {
+        let filter = match &membership {
+            Membership::Completes(filter) => filter.clone(),
+            _ => SharedFilter::new(RunFilter::for_keys(n_lists, name.level)?),
+        };
+        let (lacking, group) = match membership {
+            Membership::Completes(_) => (vec![], None),
+            Membership::None => (vec![filter.clone()], None),
+            Membership::Stays(group) => (vec![filter.clone()], Some(group)),
+            Membership::Joins(group) => (vec![filter.clone(), group.clone()], Some(group)),
+        };
         Ok(RunWriter {
-            number: name.number,
+            name,
             width,
             path,
             options,
             block: BlockWriter::default(),
             file: None,
             files: Vec::new(),
-            filter: RunFilter::for_keys(n_lists, name.level)?,
+            filter,
+            group,
+            lacking,
             hashes: Vec::new(),
         })
     }
@@ -86,14 +106,14 @@ impl<'o> RunWriter<'o> {
     }
 
     fn put_block(&mut self) -> Result<(), StoreError> {
-        self.filter.insert_all(&self.hashes);
+        self.lacking.iter().for_each(|filter| filter.write().insert_all(&self.hashes));
         self.hashes.clear();
         let Some((last, block)) = self.block.take() else { return Ok(()) };
         let mut file = match self.file.take() {
             Some(file) => file,
             None => self.next_file()?,
         };
-        file.put(block_key(self.number, last, self.width), block).map_err(failed)?;
+        file.put(block_key(self.name.number, last, self.width), block).map_err(failed)?;
         if file.file_size() < FILE_BYTES {
             self.file = Some(file);
             return Ok(());
@@ -121,9 +141,9 @@ impl<'o> RunWriter<'o> {
             Some(file) => file,
             None => self.next_file()?,
         };
-        self.filter.put(&mut file, self.number, self.width)?;
+        self.filter.read().put(&mut file, self.name.number, self.width)?;
         file.finish().map_err(failed)?;
         self.files.iter().for_each(|path| read_ahead(path));
-        Ok(WrittenRun { files: self.files, filter: self.filter })
+        Ok(WrittenRun { name: self.name, files: self.files, filter: self.filter, group: self.group })
     }
 }
