@@ -23,18 +23,26 @@ pub struct Browser {
 impl Browser {
     /// A browser; none, with a line that says so, where `chromedriver` is not installed.
     pub fn start() -> Option<Self> {
-        let started = Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-        let Ok(mut driver) = started else {
+        if Command::new("chromedriver").arg("--version").stdout(Stdio::null()).status().is_err() {
             println!("skipped: there is no chromedriver; `deploy/debian-packages.sh --tests` installs it");
             return None;
-        };
-        let mut lines = BufReader::new(driver.stdout.take().expect("piped")).lines();
-        let port = lines.find_map(|line| {
-            let line = line.ok()?;
-            let (_, port) = line.split_once("successfully on port ")?;
-            port.trim_end_matches('.').parse::<u16>().ok()
+        }
+        // It chooses a port that is free for IPv4, and ends where somebody has the same one for IPv6.
+        let (driver, port) = until(|| {
+            let mut command = Command::new("chromedriver");
+            command.arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null());
+            let mut driver = command.spawn().expect("starts");
+            let mut lines = BufReader::new(driver.stdout.take().expect("piped")).lines().map_while(Result::ok);
+            let port = lines.find_map(|line| {
+                let (_, port) = line.split_once("successfully on port ")?;
+                port.trim_end_matches('.').parse::<u16>().ok()
+            });
+            if port.is_none() {
+                driver.wait().expect("ended");
+            }
+            Some((driver, port?))
         });
-        let address = SocketAddr::from(([127, 0, 0, 1], port.expect("a port")));
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
         let profile = tempfile::tempdir().expect("a folder");
         let folder = format!("--user-data-dir={}", profile.path().display());
         // A container offers no sandbox and little shared memory.
