@@ -480,6 +480,34 @@ pub(super) mod tests {
         check(&store, store.n_documents());
     }
 
+    /// Lost if this fails: the service, which would wait forever for room once there are many runs.
+    #[test]
+    fn a_failed_merge_is_told_and_that_none_follows() {
+        use std::time::{Duration, Instant};
+
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = open(folder.path(), 0);
+        store.commit(&batch(1..=1)).expect("written");
+        store.commit(&batch(2..=2)).expect("written");
+        let family = family(&store.db, cf::POSTINGS).expect("a family");
+        let key = store.db.iterator_cf(family, rocksdb::IteratorMode::Start).next().expect("a row").expect("read").0;
+        store.db.put_cf(family, &key, [0xff]).expect("written");
+        // One more than are merged: the last run may still be in memory.
+        let all_written = (3..=9).try_for_each(|document| store.commit(&batch(document..=document)));
+        assert!(matches!(all_written, Ok(()) | Err(StoreError::Damaged(_))), "{all_written:?}");
+        let runs = store.runs.lock().expect("no panic");
+        let merger = &runs.as_ref().expect("open for writing").merger;
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            match merger.wait_for_room(&AtomicBool::new(false)) {
+                Err(StoreError::Failed(why)) if why.contains("has ended") => break,
+                Ok(()) | Err(StoreError::Damaged(_)) => assert!(Instant::now() < until, "no failure is told"),
+                Err(error) => unreachable!("{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     #[test]
     fn a_malformed_block_is_an_error_and_no_crash() {
         let folder = tempfile::tempdir().expect("a folder");

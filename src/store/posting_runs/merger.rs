@@ -65,11 +65,16 @@ impl Merger {
     /// Waits until there are few enough runs to add another one, or `stop` is set.
     ///
     /// # Errors
-    /// What the thread has failed with.
+    /// What the thread has failed with, and afterwards that it has ended, for runs would then wait for a merge forever.
     pub fn wait_for_room(&self, stop: &AtomicBool) -> Result<(), StoreError> {
         loop {
+            // Asked before the failure, which the thread notes before it ends.
+            let has_ended = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
             if let Some(error) = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 return Err(error);
+            }
+            if has_ended {
+                return Err(StoreError::Failed("the thread that merges runs of postings has ended".into()));
             }
             if self.runs.n_runs() < RUNS_MAX || stop.load(Ordering::Relaxed) {
                 return Ok(());
