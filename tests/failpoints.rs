@@ -135,7 +135,7 @@ fn merging_command(world: &World) -> Command {
     command
 }
 
-/// Takes all pages in to their end.
+/// Takes in all pages.
 fn run_merging(world: &World) {
     let mut child = merging_command(world).spawn().expect("starts");
     child.stdin.take().expect("a pipe").write_all(&merging_pages()).expect("written");

@@ -90,7 +90,7 @@ async fn serve_connection(
         state.head_read();
         request.extensions_mut().insert(peer);
         let mut answering = Box::pin(router.call(request));
-        // Hyper drops what it has not polled yet where the client is gone by then; a change must begin all the same.
+        // Hyper drops an answer that it has not polled yet if the client has gone by then. Polled here, a change begins all the same.
         let begun = answering.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         async {
             let answered: Result<Response, _> = match begun {

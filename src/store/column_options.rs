@@ -143,9 +143,9 @@ fn is_derived(name: &str) -> bool {
 fn text_options(name: &str) -> String {
     // Four runs of similar size become one run of the next size. So a row is rewritten once each time the store grows
     // fourfold. Fingerprints of contents are merged by eights, because the filter of keys answers for nearly all that are
-    // absent, and a run more costs nothing. RocksDB's defaults merge more: the next larger run too, once the small ones together are as large;
-    // all runs, when there are more than four; and all runs, once the newer ones are twice as large as the oldest, in
-    // case they replace its rows. Only the family of URL states replaces rows.
+    // absent, and a run more costs nothing. RocksDB's defaults merge more: the next larger run too, once the small ones
+    // together are as large; all runs, when there are more than four; and all runs, once the newer ones are twice as large
+    // as the oldest, in case they replace its rows. Only the family of URL states replaces rows.
     let replaced = if name == cf::STATES { 200 } else { 1_000_000 };
     let merged = if name == cf::EQUAL { 8 } else { 4 };
     let tiers = format!(

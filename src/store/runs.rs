@@ -482,7 +482,7 @@ pub(super) mod tests {
 
     /// Lost if this fails: the service, which would wait forever for room once there are many runs.
     #[test]
-    fn a_failed_merge_is_told_and_that_none_follows() {
+    fn a_failed_merge_is_reported_and_so_is_that_none_follows() {
         use std::time::{Duration, Instant};
 
         let folder = tempfile::tempdir().expect("a folder");
@@ -501,7 +501,9 @@ pub(super) mod tests {
         loop {
             match merger.wait_for_room(&AtomicBool::new(false)) {
                 Err(StoreError::Failed(why)) if why.contains("has ended") => break,
-                Ok(()) | Err(StoreError::Damaged(_)) => assert!(Instant::now() < until, "no failure is told"),
+                Ok(()) | Err(StoreError::Damaged(_)) => {
+                    assert!(Instant::now() < until, "the failed merge was never reported")
+                }
                 Err(error) => unreachable!("{error}"),
             }
             std::thread::sleep(Duration::from_millis(10));

@@ -265,7 +265,7 @@ fn a_change_is_logged_whatever_becomes_of_its_client_and_the_file() {
     fs::remove_dir_all(&folder).expect("removed");
     let request =
         format!("POST {path} HTTP/1.1\r\nhost: {port}\r\nauthorization: {token}\r\ncontent-length: 0\r\n\r\n");
-    // Many, as few of them are gone at the very moment.
+    // Many, because only a few of them are gone at the right moment.
     let n_gone = 100;
     for _ in 0..n_gone {
         connect(port).write_all(request.as_bytes()).expect("sent");

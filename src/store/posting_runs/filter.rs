@@ -9,8 +9,8 @@ use rocksdb::{DB, DBRawIteratorWithThreadMode, SstFileWriter};
 
 /// Keys per block, by the level of the run; that of the last one where it is higher. Nearly all shingles of a new page are in no run,
 /// and each that a filter lets through costs a block that is read in vain: one in 240 with forty keys to a block, one in 80 with 54.
-/// Small runs need fewer bits, because the filter of their [group](super::group) is asked first; that has those of the run that it
-/// becomes.
+/// Small runs need fewer bits, because the filter of their [group](super::group) is asked first. It has as many bits a key as the
+/// large run whose filter it becomes.
 const BLOCK_KEYS: [u64; 4] = [51, 51, 40, 54];
 
 /// The words of a block, little-endian.

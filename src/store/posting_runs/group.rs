@@ -1,4 +1,4 @@
-//! Groups: the small runs that will be merged into one have a filter together, beside one each.
+//! Groups: small runs that will be merged into one run share a filter, and each has one of its own besides.
 //!
 //! ```text
 //! group's filter ─────────────────▶ filter of the merged run
@@ -58,7 +58,7 @@ pub(super) struct OpenGroup {
     filter: SharedFilter,
     /// Parts of the posting buffer that may still join.
     parts_left: u64,
-    /// Lists that may still be added. Small parts leave room for more of them than large ones.
+    /// Lists that may still be added: at first a quarter more than expected, because parts differ.
     lists_left: u64,
 }
 

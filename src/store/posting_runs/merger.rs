@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Runs of a kind from which on a new one waits for a merge. If merging keeps up, a store of 30 million documents has at most some twenty.
+/// Runs of a kind from which on a new one waits for a merge. If merging keeps up, a store of 30 million documents has about twenty at
+/// most.
 const RUNS_MAX: usize = 64;
 
 /// How long that wait is, at least.
@@ -100,10 +101,7 @@ impl Work {
     fn go_on(&mut self, woken: &Receiver<()>) -> Result<(), StoreError> {
         for kind in KINDS {
             if let Err(error) = self.runs.regroup(kind, || self.is_closing()) {
-                tracing::warn!(
-                    "the runs of {} have no filter together, so look-ups take longer: {error}",
-                    kind.family()
-                );
+                tracing::warn!("small runs of {} share no filter, so look-ups take longer: {error}", kind.family());
             }
         }
         while woken.recv().is_ok() && !self.is_closing() {

@@ -12,9 +12,9 @@
 //! number of the run, so that runs never overlap and RocksDB has nothing to compact. Merging a list here costs a fifth of what it
 //! costs RocksDB to compact a row for each.
 //!
-//! Each run has a Bloom filter, in rows behind its blocks, and in memory where the store is open for writing; there, a
-//! [group](group) of small runs has one more.
-//! `meta/posting-runs` says which runs there are: the rows of others do not count, and the next start deletes them.
+//! Each run has a Bloom filter, in rows behind its blocks, and in memory where the store is open for writing; there, a [group](group)
+//! of small runs has one more. `meta/posting-runs` says which runs there are: the rows of others do not count, and the next start
+//! deletes them.
 
 mod block;
 mod cursor;
