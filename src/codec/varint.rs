@@ -13,6 +13,25 @@ pub fn encode_varint(mut number: u64, out: &mut Vec<u8>) {
 /// Decodes a number. `None` where the bytes end early or the number exceeds 64 bits.
 #[inline]
 pub fn decode_varint(bytes: &mut &[u8]) -> Option<u64> {
+    if let Some((first, rest)) = bytes.split_first().filter(|(first, _)| **first < 0x80) {
+        *bytes = rest;
+        return Some(u64::from(*first));
+    }
+    // How many bytes the number has is hard to predict, so that it is decoded without a branch for each of them.
+    let word = u64::from_le_bytes(*bytes.first_chunk().unwrap_or(&[0xff; 8]));
+    let ends = !word & 0x8080_8080_8080_8080;
+    if ends == 0 {
+        return decode_byte_by_byte(bytes);
+    }
+    *bytes = &bytes[ends.trailing_zeros() as usize / 8 + 1..];
+    let sevens = word & (ends ^ (ends - 1)) & 0x7f7f_7f7f_7f7f_7f7f;
+    let fourteens = sevens & 0x007f_007f_007f_007f | (sevens & 0x7f00_7f00_7f00_7f00) >> 1;
+    let halves = fourteens & 0x0000_3fff_0000_3fff | (fourteens & 0x3fff_0000_3fff_0000) >> 2;
+    Some(halves & 0x0fff_ffff | (halves & 0x0fff_ffff_0000_0000) >> 4)
+}
+
+/// Decodes a number of nine or ten bytes, or one near the end of the bytes.
+fn decode_byte_by_byte(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..63).step_by(7) {
         let (byte, rest) = bytes.split_first()?;
