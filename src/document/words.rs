@@ -22,6 +22,7 @@
 
 use super::ascii::{self, BLOCK_BYTES};
 use super::unicode::{self, CharClass};
+use simdutf8::basic::from_utf8;
 
 /// Appends the words of `text` to `out` and returns their number. A single space precedes each word unless `out` is
 /// empty.
@@ -169,7 +170,7 @@ impl<'a> WordWriter<'a> {
         }
         self.state = if in_word { WordState::InWord } else { WordState::Outside };
         let from = usize::from(self.out.is_empty() && len > 0);
-        match std::str::from_utf8(&self.gathered[from..len]) {
+        match from_utf8(&self.gathered[from..len]) {
             Ok(words) => self.out.push_str(words),
             Err(error) => unreachable!("ASCII letters and digits are not UTF-8: {error}"),
         }
