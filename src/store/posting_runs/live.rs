@@ -1,10 +1,11 @@
 //! Which runs there are, and looking shingles up in them.
 
 use super::block::lists_of;
-use super::cursor::{Cursor, Lists};
+use super::cursor::Cursor;
 use super::filter::{Key, RunFilter};
 use super::group::{OpenGroup, SharedFilter};
 use super::key::{RunName, is_block, keys_of_run};
+use super::lists::{Lists, Source};
 use super::tiers::level_of;
 use super::writer::WrittenRun;
 use crate::document::DocumentId;
@@ -381,12 +382,10 @@ impl PostingRuns {
                 for at in self.possible(kind, run, &keys, &mut of_group)? {
                     let cursor = match &mut cursor {
                         Some(cursor) => cursor,
-                        none => none.insert(Cursor::new(self.rows(kind, false)?, kind, run.name.number, width)),
+                        none => none.insert(Cursor::new(self.rows(kind, false)?, kind, width)),
                     };
-                    cursor.set_run(run.name.number);
-                    cursor.seek(shingles[at])?;
-                    if cursor.shingle() == Some(shingles[at]) {
-                        let read = schema::read_documents(cursor.documents(), &mut lists[at]);
+                    if let Some(documents) = cursor.find(run.name.number, shingles[at])? {
+                        let read = schema::read_documents(documents, &mut lists[at]);
                         read.ok_or_else(|| damaged(format!("a list of {}", kind.family())))?;
                     }
                 }
@@ -449,8 +448,8 @@ impl PostingRuns {
 
     fn joined(&self, kind: PostingKind, runs: &[Arc<PostingRun>], is_scan: bool) -> Result<Lists<'_>, StoreError> {
         let width = self.width(kind);
-        let cursors = runs.iter().map(|run| Ok(Cursor::new(self.rows(kind, is_scan)?, kind, run.name.number, width)));
-        Ok(Lists::new(cursors.collect::<Result<_, StoreError>>()?))
+        let sources = runs.iter().map(|run| Ok(Source::new(self.rows(kind, is_scan)?, kind, run.name.number, width)));
+        Ok(Lists::new(sources.collect::<Result<_, StoreError>>()?))
     }
 
     /// Runs `act`, which rewrites rows of runs, while none is merged.

@@ -22,6 +22,7 @@ mod filter;
 mod group;
 mod grouping;
 mod key;
+mod lists;
 mod live;
 mod merger;
 mod tiers;
