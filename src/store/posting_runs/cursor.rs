@@ -8,6 +8,26 @@ use crate::store::rocks_error::{damaged, failed};
 use crate::store::schema::{Fields, PostingKind};
 use rocksdb::{DB, DBRawIteratorWithThreadMode};
 
+/// Says that something of a run is damaged.
+pub(super) fn damaged_in(run: u32, kind: PostingKind, what: &str) -> StoreError {
+    damaged(format!("{what} of run {run} of {}", kind.family()))
+}
+
+/// The block of a run that `rows` stand at, behind the last shingle that it may have; none where they stand at something else.
+pub(super) fn block_at<'r>(
+    rows: &'r DBRawIteratorWithThreadMode<'_, DB>,
+    run: u32,
+    kind: PostingKind,
+    width: usize,
+) -> Result<Option<(Shingle, &'r [u8])>, StoreError> {
+    let Some((key, block)) = rows.item().filter(|(key, _)| is_block(key, width)) else {
+        return rows.status().map(|()| None).map_err(failed);
+    };
+    let mut key = Fields(key);
+    let (of_block, last) = key.u32().zip(key.shingle(width)).ok_or_else(|| damaged_in(run, kind, "a key"))?;
+    Ok((of_block == run).then_some((last, block)))
+}
+
 /// Finds the list of a shingle in a run.
 pub(super) struct Cursor<'d> {
     rows: DBRawIteratorWithThreadMode<'d, DB>,
@@ -24,24 +44,16 @@ impl<'d> Cursor<'d> {
 
     /// The packed documents of a shingle in a run, if it has the shingle.
     pub fn find(&mut self, run: u32, shingle: Shingle) -> Result<Option<&[u8]>, StoreError> {
-        let damaged = |what: &str| damaged(format!("{what} of run {run} of {}", self.kind.family()));
         self.rows.seek(block_key(run, shingle, self.width));
-        let Some((key, block)) = self.rows.item().filter(|(key, _)| is_block(key, self.width)) else {
-            return self.rows.status().map(|()| None).map_err(failed);
-        };
-        let mut key = Fields(key);
-        let (of_block, last) = key.u32().zip(key.shingle(self.width)).ok_or_else(|| damaged("a key"))?;
-        if of_block != run {
-            return Ok(None);
-        }
+        let Some((last, block)) = block_at(&self.rows, run, self.kind, self.width)? else { return Ok(None) };
         for list in lists_of(block) {
             let list = list.filter(|(other, _)| *other <= last);
-            let (other, documents) = list.ok_or_else(|| damaged("a block"))?;
+            let (other, documents) = list.ok_or_else(|| damaged_in(run, self.kind, "a block"))?;
             if other >= shingle {
                 return Ok((other == shingle).then_some(documents));
             }
         }
         // The key says that the block has a list as far as this.
-        Err(damaged("a block"))
+        Err(damaged_in(run, self.kind, "a block"))
     }
 }

@@ -5,12 +5,12 @@
 //! processor cannot guess which of them has the next one.
 
 use super::block::next_list;
-use super::key::{block_key, is_block};
+use super::cursor::{block_at, damaged_in};
+use super::key::block_key;
 use crate::document::DocumentId;
 use crate::ports::StoreError;
 use crate::sketch::Shingle;
-use crate::store::rocks_error::{damaged, failed};
-use crate::store::schema::{self, Fields, PostingKind};
+use crate::store::schema::{self, PostingKind};
 use rocksdb::{DB, DBRawIteratorWithThreadMode};
 use std::ops::Range;
 
@@ -67,23 +67,16 @@ impl<'d> Source<'d> {
         if std::mem::replace(&mut self.is_read, true) {
             self.rows.next();
         }
-        let damaged = |what: &str| damaged(format!("{what} of run {} of {}", self.run, self.kind.family()));
-        let Some((key, block)) = self.rows.item().filter(|(key, _)| is_block(key, self.width)) else {
-            self.is_at_end = true;
-            return self.rows.status().map_err(failed);
-        };
-        let mut key = Fields(key);
-        let (run, last) = key.u32().zip(key.shingle(self.width)).ok_or_else(|| damaged("a key"))?;
-        if run != self.run {
+        let Some((last, block)) = block_at(&self.rows, self.run, self.kind, self.width)? else {
             self.is_at_end = true;
             return Ok(());
-        }
+        };
         let from = self.blocks.len();
         self.blocks.extend_from_slice(block);
         let (mut rest, mut before) = (&self.blocks[from..], None);
         while !rest.is_empty() {
             let next = next_list(&mut rest, before).filter(|(shingle, _)| *shingle <= last);
-            let (shingle, documents) = next.ok_or_else(|| damaged("a block"))?;
+            let (shingle, documents) = next.ok_or_else(|| damaged_in(self.run, self.kind, "a block"))?;
             let end = self.blocks.len() - rest.len();
             self.lists.push((shingle, end - documents.len()..end));
             before = Some(shingle);
@@ -157,7 +150,7 @@ impl<'d> Lists<'d> {
         for at in &unreturned[..n_same] {
             let source = &self.sources[at.source as usize];
             let read = schema::read_documents(source.documents(at.list), &mut self.documents);
-            read.ok_or_else(|| damaged(format!("a list of run {} of {}", source.run, source.kind.family())))?;
+            read.ok_or_else(|| damaged_in(source.run, source.kind, "a list"))?;
         }
         self.documents.sort_unstable();
         self.documents.dedup();

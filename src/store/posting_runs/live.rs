@@ -1,10 +1,10 @@
 //! Which runs there are, and looking shingles up in them.
 
 use super::block::lists_of;
-use super::cursor::Cursor;
+use super::cursor::{Cursor, block_at};
 use super::filter::{Key, RunFilter};
 use super::group::{OpenGroup, SharedFilter};
-use super::key::{RunName, is_block, keys_of_run};
+use super::key::{RunName, keys_of_run};
 use super::lists::{Lists, Source};
 use super::tiers::level_of;
 use super::writer::WrittenRun;
@@ -222,8 +222,7 @@ impl PostingRuns {
         let mut hashes = Vec::new();
         let mut rows = self.rows(kind, true)?;
         rows.seek(run.to_be_bytes());
-        let is_block = |key: &[u8]| key.starts_with(&run.to_be_bytes()) && is_block(key, width);
-        while let Some((_, block)) = rows.item().filter(|(key, _)| is_block(key)) {
+        while let Some((_, block)) = block_at(&rows, run, kind, width)? {
             hashes.clear();
             for list in lists_of(block) {
                 let (shingle, _) = list.ok_or_else(|| damaged(format!("a block of {}", kind.family())))?;
@@ -232,7 +231,7 @@ impl PostingRuns {
             each(&hashes);
             rows.next();
         }
-        rows.status().map_err(failed)
+        Ok(())
     }
 
     /// Lets RocksDB ingest the files of a run. It does not count before it is added or has replaced others.
