@@ -10,8 +10,8 @@ use rocksdb::{
 /// Bits of a Bloom filter per key: one look-up in a thousand reads a block in vain.
 const FILTER_BITS: f64 = 14.0;
 
-/// The same for families whose keys are in the [key filter](super::key_filter), which answers for most absent keys: one
-/// look-up in fifty of the others reads a block in vain.
+/// The same for families whose keys are in the [key filter](super::key_filter), which answers for most absent keys, and for URLs, of
+/// which only those are asked for that exist: one look-up in fifty of the others reads a block in vain.
 const FRONTED_FILTER_BITS: f64 = 8.0;
 
 /// Entries of an index of blocks of which one is stored whole. Indexes lie in memory, and take half of it if the others name only
@@ -190,7 +190,7 @@ fn family_options(name: &str, cache: Option<&Cache>) -> Options {
     // Documents come in the order of their keys, so that files do not overlap, and only those that exist are asked for: their
     // filters would never spare reading a block.
     if is_read_by_key(name) && name != cf::DOCS {
-        let bits = if key_filter::has(name) { FRONTED_FILTER_BITS } else { FILTER_BITS };
+        let bits = if key_filter::has(name) || name == cf::URLS { FRONTED_FILTER_BITS } else { FILTER_BITS };
         table.set_bloom_filter(bits, false);
     }
     if is_read_by_key(name) && !is_derived(name) {
