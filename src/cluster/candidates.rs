@@ -8,15 +8,13 @@
 //! the first few documents that had them. This costs a few comparisons a page, whatever the size of the family.
 //! Pages that resemble each other join the family through its first pages.
 
+use super::index_query::IndexQuery;
 use super::rule::MatchRule;
-use super::view::View;
+use super::view::{PostingList, UnreadIn, View};
 use crate::document::{DocumentId, Fingerprint};
 use crate::sketch::{Equivalences, Shingle};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
-
-/// How many of a page's common shingles nominate documents; the smallest do.
-const COMMON_QUERIED_MAX: usize = 16;
 
 /// How many documents a common shingle nominates: the first that had it.
 pub const REPRESENTATIVES_MAX: usize = 16;
@@ -26,40 +24,6 @@ const CANDIDATES_KEPT_MAX: usize = 4096;
 
 /// The most representatives that one page is compared with: those that share the most shingles with it.
 const REPRESENTATIVES_COMPARED_MAX: usize = 16;
-
-/// The shingles that look a page up in the index.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct IndexQuery {
-    /// The smallest uncommon shingles, ascending. They also index the page.
-    pub index: Vec<Shingle>,
-    /// The common shingles that are smaller than the last of `index`; empty if there are fewer than
-    /// `common_needed`.
-    pub common: Vec<Shingle>,
-    /// How many shingles of `common` a representative must have.
-    pub common_needed: usize,
-}
-
-impl IndexQuery {
-    /// Creates the query from a page's smallest shingles, ascending. At most `index_size` of them index the page.
-    pub fn new(smallest: &[Shingle], index_size: usize, rule: &MatchRule, is_common: impl Fn(Shingle) -> bool) -> Self {
-        let mut query = IndexQuery::default();
-        for shingle in smallest {
-            if query.index.len() == index_size {
-                break;
-            }
-            if !is_common(*shingle) {
-                query.index.push(*shingle);
-            } else if query.common.len() < COMMON_QUERIED_MAX {
-                query.common.push(*shingle);
-            }
-        }
-        query.common_needed = rule.shared_needed(query.index.len() + query.common.len());
-        if rule.ignore_common || query.common.len() < query.common_needed {
-            query.common.clear();
-        }
-        query
-    }
-}
 
 /// The first documents that had a shingle which is now common. The shingle's list is full, so they never change.
 pub type Representatives = Box<[DocumentId]>;
@@ -124,6 +88,11 @@ pub struct BatchIndex {
     /// Index shingle → documents. A list over the limit belongs to a common shingle and nominates only its
     /// representatives.
     pub postings: FxHashMap<Shingle, Vec<DocumentId>>,
+    /// Index shingle → where in the store there may be documents of it besides those in `postings`, because its list was
+    /// [left unread](PostingList::Unread).
+    pub unread: FxHashMap<Shingle, UnreadIn>,
+    /// The first document that the look-up need not have seen: from here on, `postings` has all shingles of the documents.
+    pub first_recent: Option<DocumentId>,
     /// Super shingle → documents. A list over the limit still nominates the documents in it.
     pub supers: FxHashMap<Shingle, Vec<DocumentId>>,
 }
@@ -134,19 +103,91 @@ impl BatchIndex {
         self.equal.contains_key(&equivalences.widest())
     }
 
-    /// Loads the lists that are missing here from the view.
-    pub(super) fn load_missing<V: View>(
+    /// Loads the lists that decisions over `pages` can be expected to need, and those of some super shingles.
+    pub(super) fn load_for<V: View>(
         &mut self,
-        mut index: Vec<Shingle>,
-        mut supers: Vec<Shingle>,
+        pages: &[IndexQuery],
+        supers: &[Shingle],
         view: &V,
     ) -> Result<(), V::Error> {
-        retain_missing(&mut index, &self.postings);
+        let index = missing(pages.iter().flat_map(|page| &page.index), &self.postings);
         if !index.is_empty() {
-            let lists = view.postings(&index)?;
-            self.postings.extend(index.into_iter().zip(lists));
+            self.postings.reserve(index.len());
+            for (shingle, list) in index.iter().zip(view.postings_for(&index, pages)?) {
+                match list {
+                    PostingList::Read(documents) => _ = self.postings.insert(*shingle, documents),
+                    PostingList::Unread(part) => _ = self.unread.insert(*shingle, part),
+                }
+            }
         }
-        retain_missing(&mut supers, &self.supers);
+        self.load_supers(supers, view)
+    }
+
+    /// Loads the lists of a page that are missing here. Of those that were left unread it loads the ones that could nominate a
+    /// document or make a shingle common.
+    pub(super) fn load_missing<V: View>(
+        &mut self,
+        query: &IndexQuery,
+        supers: &[Shingle],
+        rule: &MatchRule,
+        view: &V,
+    ) -> Result<(), V::Error> {
+        self.load_supers(supers, view)?;
+        let is_old = |list: &Vec<DocumentId>| list.first().is_some_and(|first| self.is_old(*first));
+        let (mut wanted, mut unread, mut n_old) = (Vec::new(), Vec::new(), 0);
+        for shingle in &query.index {
+            let list = self.postings.get(shingle);
+            // Most were read, and are empty.
+            if list.is_some_and(Vec::is_empty) {
+                continue;
+            }
+            match (self.unread.get(shingle), list) {
+                (Some(_), list) if list.map_or(0, Vec::len) + rule.unread_max() >= rule.common_limit => {
+                    wanted.push(*shingle);
+                }
+                (Some(part), _) => unread.push((*part, *shingle)),
+                (None, None) => wanted.push(*shingle),
+                (None, Some(list)) => n_old += usize::from(is_old(list)),
+            }
+        }
+        let has_old = |shingle| self.supers.get(shingle).is_some_and(is_old);
+        let n_others = n_old + wanted.len();
+        let may_nominate = || n_others + UnreadIn::n_together(unread.iter().map(|(part, _)| *part)) >= query.needed;
+        if !unread.is_empty()
+            && (n_others + unread.len() >= query.needed && may_nominate() || supers.iter().any(has_old))
+        {
+            wanted.extend(unread.into_iter().map(|(_, shingle)| shingle));
+            wanted.sort_unstable();
+        }
+        self.load(&wanted, view)
+    }
+
+    /// Loads the lists of a page that were left unread. Returns whether there are any.
+    pub(super) fn load_unread<V: View>(&mut self, query: &IndexQuery, view: &V) -> Result<bool, V::Error> {
+        let is_unread = |shingle: &Shingle| self.unread.contains_key(shingle);
+        let unread: Vec<Shingle> = query.index.iter().copied().filter(is_unread).collect();
+        self.load(&unread, view)?;
+        Ok(!unread.is_empty())
+    }
+
+    fn load<V: View>(&mut self, shingles: &[Shingle], view: &V) -> Result<(), V::Error> {
+        if shingles.is_empty() {
+            return Ok(());
+        }
+        for (shingle, list) in shingles.iter().zip(view.postings(shingles)?) {
+            add_documents(self.postings.entry(*shingle).or_default(), &list);
+            self.unread.remove(shingle);
+        }
+        Ok(())
+    }
+
+    /// Whether lists that were left unread may have a document.
+    fn is_old(&self, document: DocumentId) -> bool {
+        self.first_recent.is_none_or(|recent| document < recent)
+    }
+
+    fn load_supers<V: View>(&mut self, supers: &[Shingle], view: &V) -> Result<(), V::Error> {
+        let supers = missing(supers.iter(), &self.supers);
         if !supers.is_empty() {
             let lists = view.supers(&supers)?;
             self.supers.extend(supers.into_iter().zip(lists));
@@ -193,16 +234,33 @@ impl BatchIndex {
     }
 }
 
-/// Sorts `shingles` and keeps those that `known` does not contain.
-fn retain_missing(shingles: &mut Vec<Shingle>, known: &FxHashMap<Shingle, Vec<DocumentId>>) {
-    shingles.retain(|shingle| !known.contains_key(shingle));
-    shingles.sort_unstable();
-    shingles.dedup();
+/// Adds documents to a list. Both ascend, and may overlap.
+pub fn add_documents(list: &mut Vec<DocumentId>, documents: &[DocumentId]) {
+    let overlap = documents.first().is_some_and(|first| list.last() >= Some(first));
+    list.extend_from_slice(documents);
+    if overlap {
+        list.sort_unstable();
+        list.dedup();
+    }
+}
+
+/// Those of some shingles that `known` does not contain, ascending.
+fn missing<'s>(
+    shingles: impl Iterator<Item = &'s Shingle>,
+    known: &FxHashMap<Shingle, Vec<DocumentId>>,
+) -> Vec<Shingle> {
+    let mut missing: Vec<Shingle> = shingles.filter(|shingle| !known.contains_key(shingle)).copied().collect();
+    missing.sort_unstable();
+    missing.dedup();
+    missing
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::view::{SketchView, TooManyDocuments};
+    use crate::sketch::Sketch;
+    use std::sync::Arc;
 
     fn list(documents: &[u32]) -> Vec<DocumentId> {
         documents.iter().copied().map(DocumentId).collect()
@@ -248,6 +306,53 @@ mod tests {
         let shared = known.candidates(&[1, 2, 3, 4], &[], (1, 100), &mut FxHashMap::default());
         let rarest = shared.iter().max_by_key(|(_, shared)| shared.rarity);
         assert_eq!(rarest.map(|(document, shared)| (*document, shared.n_shared)), Some((DocumentId(1), 1)));
+    }
+
+    /// Document 7 has every index shingle, and no super shingle that is not known.
+    struct Document7;
+
+    impl SketchView for Document7 {
+        type Error = TooManyDocuments;
+
+        fn sketches(&self, _: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, TooManyDocuments> {
+            Ok(Vec::new())
+        }
+    }
+
+    impl View for Document7 {
+        fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
+            Ok(vec![list(&[7]); shingles.len()])
+        }
+
+        fn supers(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
+            Ok(vec![Vec::new(); shingles.len()])
+        }
+    }
+
+    /// Candidates are ordered by what they share, also those that a super shingle nominates.
+    #[test]
+    fn unread_lists_are_read_for_a_page_with_candidates() {
+        let read = |supers: &[u64], needed, first_recent| {
+            let mut known = BatchIndex {
+                first_recent: Some(DocumentId(first_recent)),
+                postings: FxHashMap::from_iter([(1, list(&[])), (2, list(&[9]))]),
+                unread: FxHashMap::from_iter([(3, UnreadIn::Part(0)), (4, UnreadIn::Part(1))]),
+                supers: FxHashMap::from_iter([(5, list(&[7]))]),
+                ..BatchIndex::default()
+            };
+            let query = IndexQuery { index: vec![1, 2, 3, 4], needed, ..IndexQuery::default() };
+            known.load_missing(&query, supers, &MatchRule::default(), &Document7).expect("loads");
+            let mut read: Vec<Shingle> =
+                known.postings.into_iter().filter(|(_, at)| at[..] == [DocumentId(7)]).map(|(at, _)| at).collect();
+            read.sort_unstable();
+            read
+        };
+        const NONE: [Shingle; 0] = [];
+        assert_eq!(read(&[6], 3, 10), NONE, "3 and 4 are not of one document");
+        assert_eq!(read(&[6], 2, 10), [3, 4]);
+        assert_eq!(read(&[6], 2, 9), NONE, "the only document of 2 is in flight");
+        assert_eq!(read(&[5, 6], 3, 10), [3, 4]);
+        assert_eq!(read(&[5, 6], 3, 7), NONE, "the only candidate is in flight");
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The decision: where a page belongs. The stream and the backfill use the same pure function.
 
 use super::candidates::{
-    BatchIndex, IndexQuery, Representatives, SharedByDocument, append_capped, candidates_by_representatives,
-    first_representatives,
+    BatchIndex, Representatives, SharedByDocument, append_capped, candidates_by_representatives, first_representatives,
 };
+use super::index_query::IndexQuery;
 use super::prefetch::Prefetcher;
 use super::rule::{ClusterPolicy, MatchRule};
 use super::union_find::{ClusterRow, Clusters, Merge};
@@ -228,8 +228,12 @@ impl Decider {
         }
         let query = self.index_query(content);
         self.load_representatives(&query.common, view)?;
-        batch.load_missing(query.index.clone(), content.super_shingles.clone(), view)?;
-        let candidates = self.candidates(content, &query, batch);
+        batch.load_missing(&query, &content.super_shingles, &self.rule, view)?;
+        let mut candidates = self.candidates(content, &query, batch);
+        // Which of them are compared depends on how rare all of their shingles are.
+        if candidates.len() > self.rule.n_comparisons() && batch.load_unread(&query, view)? {
+            candidates = self.candidates(content, &query, batch);
+        }
         let matches = match self.rule.policy {
             ClusterPolicy::Components => self.matches(content, candidates, view, effects)?,
             ClusterPolicy::Star => self.founder(content, candidates, view, effects)?.into_iter().collect(),
@@ -248,9 +252,8 @@ impl Decider {
 
     /// Returns the documents that are worth a comparison, each once, the best first.
     fn candidates(&mut self, content: &SketchedContent, query: &IndexQuery, batch: &BatchIndex) -> Vec<Candidate> {
-        let needed = self.rule.shared_needed(query.index.len());
-        let found =
-            batch.candidates(&query.index, &content.super_shingles, (needed, self.rule.common_limit), &mut self.shared);
+        let limits = (query.needed, self.rule.common_limit);
+        let found = batch.candidates(&query.index, &content.super_shingles, limits, &mut self.shared);
         let common = query.common.iter().filter_map(|shingle| self.common.get(shingle)?.as_ref());
         let mut more = candidates_by_representatives(common, query.common_needed);
         if !more.is_empty() {
@@ -418,7 +421,7 @@ impl Decider {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::view::SketchView;
+    use crate::cluster::view::{PostingList, SketchView, UnreadIn};
     use crate::document::{CanonicalForm, Seed};
     use crate::sketch::Sketcher;
     use proptest::prelude::*;
@@ -562,6 +565,129 @@ mod tests {
             clusters.entry(world.decider.clusters().cluster_of(document)).or_default().insert(page);
         }
         clusters.into_values().collect()
+    }
+
+    /// The store in the middle of a batch. It may leave lists unread.
+    struct StoreView<'a> {
+        rule: &'a MatchRule,
+        /// All documents so far.
+        documents: &'a [NewDocument],
+        /// Those of earlier batches, which lists have.
+        n_stored: usize,
+        /// Chooses the lists that it leaves unread, of those that it may.
+        leaves_unread: &'a dyn Fn(Shingle) -> bool,
+    }
+
+    impl StoreView<'_> {
+        fn lists(&self, shingles: &[Shingle], of: impl Fn(&NewDocument) -> &[Shingle]) -> Vec<Vec<DocumentId>> {
+            let list = |shingle: &Shingle| {
+                let has = |document: &&NewDocument| of(document).contains(shingle);
+                self.documents[..self.n_stored].iter().filter(has).map(|document| document.document).collect()
+            };
+            shingles.iter().map(list).collect()
+        }
+    }
+
+    impl SketchView for StoreView<'_> {
+        type Error = TooManyDocuments;
+
+        fn sketches(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, TooManyDocuments> {
+            DecidedView(self.documents).sketches(documents)
+        }
+    }
+
+    impl View for StoreView<'_> {
+        fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
+            Ok(self.lists(shingles, |document| &document.index))
+        }
+
+        fn postings_for(&self, shingles: &[Shingle], _: &[IndexQuery]) -> Result<Vec<PostingList>, TooManyDocuments> {
+            let list = |(shingle, list): (&Shingle, Vec<DocumentId>)| {
+                // Two parts: the documents with odd numbers, and those with even ones.
+                let parts: BTreeSet<u32> = list.iter().map(|document| document.0 % 2).collect();
+                match (self.leaves_unread)(*shingle) && list.len() <= self.rule.unread_max() {
+                    true if parts.len() > 1 => PostingList::Unread(UnreadIn::Several),
+                    true => PostingList::Unread(UnreadIn::Part(parts.first().copied().unwrap_or_default())),
+                    false => PostingList::Read(list),
+                }
+            };
+            Ok(shingles.iter().zip(self.postings(shingles)?).map(list).collect())
+        }
+
+        fn supers(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
+            Ok(self.lists(shingles, |document| &document.super_shingles))
+        }
+    }
+
+    /// Decides over pages batch by batch. Returns the decisions and all effects.
+    fn decided(
+        pages: &[String],
+        batch_size: usize,
+        (sketch_rule, rule): (&SketchRule, &MatchRule),
+        leaves_unread: &dyn Fn(Shingle) -> bool,
+    ) -> (Vec<Decision>, Effects) {
+        let World { mut sketcher, mut decider, mut effects, .. } = World::new(sketch_rule.clone(), rule.clone());
+        let mut decisions = Vec::new();
+        for pages in pages.chunks(batch_size) {
+            let mut sketch = |page: &String| sketcher.sketch_form(&CanonicalForm::from_text(page));
+            let contents: Vec<SketchedContent> = pages.iter().map(&mut sketch).collect();
+            let n_stored = effects.documents.len();
+            let equal = effects.documents.iter().flat_map(|new| new.equivalences.keys().map(|key| (key, new.document)));
+            let first_recent = Some(DocumentId(n_stored as u32 + 1));
+            let mut batch = BatchIndex { equal: equal.collect(), first_recent, ..BatchIndex::default() };
+            let view = StoreView { rule, documents: &effects.documents, n_stored, leaves_unread };
+            decider.prefetcher().load(contents.iter(), &mut batch, &view).expect("loads");
+            for content in &contents {
+                let documents = effects.documents.clone();
+                let view = StoreView { rule, documents: &documents, n_stored, leaves_unread };
+                decisions.push(decider.decide(content, &mut batch, &view, &mut effects).expect("room for a document"));
+            }
+        }
+        (decisions, effects)
+    }
+
+    proptest! {
+        // Few pages bring an unread list near its limit.
+        #![proptest_config(ProptestConfig::with_cases(1024))]
+
+        /// Lists that are left unread change no decision and no list.
+        #[test]
+        fn it_makes_no_difference_which_lists_are_left_unread(
+            // Pages of some words, most of them from one of three templates.
+            pages in (3u8..60).prop_flat_map(|n_words| {
+                proptest::collection::vec((0usize..4, proptest::collection::vec(0..n_words, 0..9)), 1..60)
+            }),
+            batch_size in 1usize..9,
+            common_limit in 1usize..12,
+            min_shared in 1usize..5,
+            comparisons_max in 0usize..4,
+            super_shingles in 0usize..3,
+            is_star: bool,
+            seed: u64,
+        ) {
+            let page = |(template, words): &(usize, Vec<u8>)| {
+                let template = ["", "a b", "c d e", "f g h i j"][*template];
+                words.iter().fold(template.to_string(), |page, word| format!("{page} w{word}"))
+            };
+            let pages: Vec<String> = pages.iter().map(page).collect();
+            let policy = if is_star { ClusterPolicy::Star } else { ClusterPolicy::Components };
+            let rule = MatchRule { common_limit, min_shared, comparisons_max, policy, ..MatchRule::default() };
+            let sketch_rule = SketchRule { super_shingles, index_size: 4, ..exact(2) };
+            let rules = (&sketch_rule, &rule);
+            let (expected, expected_effects) = decided(&pages, batch_size, rules, &|_| false);
+            let some = |shingle: Shingle| (shingle ^ seed).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 63 == 0;
+            for leaves_unread in [&|_| true, &some as &dyn Fn(Shingle) -> bool] {
+                let (decisions, effects) = decided(&pages, batch_size, rules, leaves_unread);
+                prop_assert_eq!(&decisions, &expected);
+                prop_assert_eq!(&effects.common, &expected_effects.common);
+                prop_assert_eq!(effects.n_compared, expected_effects.n_compared);
+                prop_assert_eq!(effects.n_limited, expected_effects.n_limited);
+                for (new, expected) in effects.documents.iter().zip(&expected_effects.documents) {
+                    prop_assert_eq!(&new.index, &expected.index);
+                }
+            }
+        }
+
     }
 
     proptest! {

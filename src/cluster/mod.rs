@@ -10,17 +10,20 @@
 mod candidates;
 mod counts;
 mod decide;
+mod index_query;
 mod prefetch;
 mod rule;
 mod union_find;
 mod view;
 
 pub use candidates::{
-    BatchIndex, IndexQuery, REPRESENTATIVES_MAX, Representatives, candidates_by_representatives, first_representatives,
+    BatchIndex, REPRESENTATIVES_MAX, Representatives, add_documents, candidates_by_representatives,
+    first_representatives,
 };
 pub use counts::{ClusterCounts, EqualCluster};
 pub use decide::{Decider, Decision, Effects, Link, Match, NewDocument, Relation};
+pub use index_query::IndexQuery;
 pub use prefetch::Prefetcher;
 pub use rule::{ClusterPolicy, MatchRule};
 pub use union_find::{ClusterRow, Clusters, Merge};
-pub use view::{SketchView, TooManyDocuments, View};
+pub use view::{PostingList, SketchView, TooManyDocuments, UnreadIn, View};

@@ -1,6 +1,7 @@
 //! Looks up, ahead of the decisions over a batch, what they will ask the store. Any number of threads may.
 
-use super::candidates::{BatchIndex, IndexQuery};
+use super::candidates::BatchIndex;
+use super::index_query::IndexQuery;
 use super::rule::MatchRule;
 use super::view::View;
 use crate::sketch::{Shingle, SketchedContent};
@@ -21,8 +22,8 @@ impl Prefetcher {
         Prefetcher { rule, n_index, common }
     }
 
-    /// Loads the lists that the decisions over `contents` need, in one request of each kind. `batch` must hold what
-    /// the store knows of their equivalences.
+    /// Loads the lists that the decisions over `contents` can be expected to need, in one request of each kind. `batch` must hold
+    /// what the store knows of their equivalences.
     ///
     /// # Errors
     /// The view's error.
@@ -32,16 +33,16 @@ impl Prefetcher {
         batch: &mut BatchIndex,
         view: &V,
     ) -> Result<(), V::Error> {
-        let (mut index, mut supers) = (Vec::new(), Vec::new());
+        let (mut pages, mut supers) = (Vec::new(), Vec::new());
         let common = self.common.read().unwrap_or_else(PoisonError::into_inner);
         for content in contents {
             if !batch.has_equal(&content.equivalences) {
                 let is_common = |shingle| common.contains(&shingle);
-                index.extend(IndexQuery::new(&content.index, self.n_index, &self.rule, is_common).index);
+                pages.push(IndexQuery::new(&content.index, self.n_index, &self.rule, is_common));
                 supers.extend_from_slice(&content.super_shingles);
             }
         }
         drop(common);
-        batch.load_missing(index, supers, view)
+        batch.load_for(&pages, &supers, view)
     }
 }

@@ -81,6 +81,11 @@ impl MatchRule {
         implied.clamp(1, self.min_shared)
     }
 
+    /// The most documents of a list that may be [left unread](super::PostingList::Unread).
+    pub fn unread_max(&self) -> usize {
+        self.common_limit / 2
+    }
+
     /// The most comparisons that one page may cost.
     pub fn n_comparisons(&self) -> usize {
         if self.comparisons_max == 0 { usize::MAX } else { self.comparisons_max }

@@ -1,5 +1,6 @@
 //! The views: what the decisions need to read from the store.
 
+use super::index_query::IndexQuery;
 use crate::document::DocumentId;
 use crate::sketch::{Shingle, Sketch};
 use std::sync::Arc;
@@ -25,11 +26,50 @@ pub trait View: SketchView<Error: From<TooManyDocuments>> {
     /// The store's error.
     fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, Self::Error>;
 
+    /// Returns what [`postings`](Self::postings) does, but may leave lists unread that the decisions over `pages` can be expected
+    /// not to need: those of a page of which fewer shingles than [`needed`](IndexQuery::needed) have documents nominate none.
+    ///
+    /// # Errors
+    /// The store's error.
+    fn postings_for(&self, shingles: &[Shingle], pages: &[IndexQuery]) -> Result<Vec<PostingList>, Self::Error> {
+        let _ = pages;
+        Ok(self.postings(shingles)?.into_iter().map(PostingList::Read).collect())
+    }
+
     /// Returns, for each super shingle, the documents that have it.
     ///
     /// # Errors
     /// The store's error.
     fn supers(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, Self::Error>;
+}
+
+/// The list of an index shingle, as far as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PostingList {
+    /// All documents.
+    Read(Vec<DocumentId>),
+    /// At most [`unread_max`](super::MatchRule::unread_max) documents, if any.
+    Unread(UnreadIn),
+}
+
+/// Where the documents of a list are that was left unread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum UnreadIn {
+    /// In a part of the store. No document is in two parts.
+    Part(u32),
+    /// In several parts, perhaps.
+    Several,
+}
+
+impl UnreadIn {
+    /// How many of some lists may have the same document.
+    pub fn n_together(lists: impl Iterator<Item = Self>) -> usize {
+        let mut lists: Vec<Self> = lists.collect();
+        lists.sort_unstable();
+        let n_several = lists.iter().filter(|list| **list == UnreadIn::Several).count();
+        let of_parts = lists[..lists.len() - n_several].chunk_by(PartialEq::eq).map(<[_]>::len);
+        of_parts.max().unwrap_or_default() + n_several
+    }
 }
 
 /// The store has no document ids left.

@@ -71,7 +71,9 @@ impl<S: Store> SketchView for BatchView<'_, S> {
 impl<S: Store> cluster::View for BatchView<'_, S> {
     fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
         let mut lists = self.store.postings(shingles)?;
-        shingles.iter().zip(&mut lists).for_each(|(shingle, list)| self.in_flight.complete_posting(*shingle, list));
+        for (shingle, list) in shingles.iter().zip(&mut lists) {
+            self.in_flight.complete_posting(*shingle, list);
+        }
         Ok(lists)
     }
 

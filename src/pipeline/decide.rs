@@ -84,7 +84,7 @@ impl<S: Store> DecideStage<'_, S> {
                 let is_sent = match prepared? {
                     Prepared::Pages(looked_up) => {
                         self.closing = None;
-                        let decided = self.decide(looked_up)?;
+                        let decided = self.decide(*looked_up)?;
                         send(Decided::Pages(Box::new(decided)))
                     }
                     Prepared::Close(request) => self.close(request, &mut send)?,
@@ -144,6 +144,8 @@ impl<S: Store> DecideStage<'_, S> {
         self.in_flight.retire(n_visible);
         index.equal.reserve(3 * pages.len());
         self.in_flight.complete(&mut index, contents(&pages).map(|content| &content.equivalences));
+        let next = u32::try_from(self.decider.clusters().n_documents() + 1).ok().map(DocumentId);
+        index.first_recent = self.in_flight.first_document().or(next);
         let view = BatchView::new(self.store, &self.in_flight, &mut self.cache, &histories);
         let sightings: Vec<Option<PageSighting<'_>>> =
             pages.iter().zip(&urls).map(|(page, key)| sighting_of(page, *key)).collect();

@@ -3,7 +3,7 @@
 //! A look-up begins when some number of batches is visible, and reads those batches at least. A later batch may already be
 //! in what it read, or not: every row here replaces or completes what was read, so both come to the same.
 
-use crate::cluster::BatchIndex;
+use crate::cluster::{BatchIndex, add_documents};
 use crate::document::{DocumentId, Fingerprint};
 use crate::ports::{Batch, StoredSighting};
 use crate::sketch::{Equivalences, Shingle, Sketch};
@@ -16,10 +16,19 @@ use std::sync::Arc;
 /// A decided batch.
 pub(super) struct DecidedBatch {
     batch: Arc<Batch>,
-    /// The lists that the batch used, complete as they are after it.
+    /// The lists that the batch used, as they are after it: complete, or left unread.
     index: BatchIndex,
     /// Where each new document was first seen, in their order.
     first_urls: Vec<String>,
+}
+
+/// What a list has after those in flight were laid over it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Completed {
+    /// All documents.
+    Whole,
+    /// All documents if it was read; those in flight if it was left unread.
+    AsRead,
 }
 
 /// The decided batches that some look-up may not have seen, oldest first.
@@ -57,6 +66,11 @@ impl InFlight {
         }
     }
 
+    /// The first document in flight.
+    pub fn first_document(&self) -> Option<DocumentId> {
+        self.batches.iter().find_map(|decided| Some(decided.batch.documents.first()?.0.document))
+    }
+
     fn newest_first(&self) -> impl Iterator<Item = &DecidedBatch> {
         self.batches.iter().rev()
     }
@@ -73,16 +87,36 @@ impl InFlight {
         for (shingle, list) in &mut index.postings {
             self.complete_posting(*shingle, list);
         }
+        index.unread.retain(|shingle, _| {
+            let mut list = Vec::new();
+            let completed = self.complete_posting(*shingle, &mut list);
+            if completed == Completed::Whole || !list.is_empty() {
+                index.postings.insert(*shingle, list);
+            }
+            completed == Completed::AsRead
+        });
         for (shingle, list) in &mut index.supers {
             self.complete_super(*shingle, list);
         }
     }
 
-    /// Completes the list of an index shingle. A batch that used a list knows all of it, and only a batch that used it can
-    /// have added to it.
-    pub fn complete_posting(&self, shingle: Shingle, list: &mut Vec<DocumentId>) {
-        if let Some(newest) = self.newest_first().find_map(|decided| decided.index.postings.get(&shingle)) {
-            list.clone_from(newest);
+    /// Completes the list of an index shingle. Only a batch that used a list can have added to it. It knows all of it, or, where
+    /// it left it unread, the documents in flight at least.
+    pub fn complete_posting(&self, shingle: Shingle, list: &mut Vec<DocumentId>) -> Completed {
+        let newest = self.newest_first().find_map(|decided| {
+            let newest = decided.index.postings.get(&shingle)?;
+            Some((newest, decided.index.unread.contains_key(&shingle)))
+        });
+        match newest {
+            Some((newest, false)) => {
+                list.clone_from(newest);
+                Completed::Whole
+            }
+            Some((newest, true)) => {
+                add_documents(list, newest);
+                Completed::AsRead
+            }
+            None => Completed::AsRead,
         }
     }
 
@@ -183,6 +217,7 @@ impl InFlight {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::UnreadIn;
     use crate::document::FetchTime;
     use crate::sweep::Seen;
     use proptest::prelude::*;
@@ -190,13 +225,14 @@ mod tests {
     const N_SHINGLES: u64 = 6;
 
     /// One batch: the shingles it uses, those among them that its document gets, how many batches more than the last one's its
-    /// look-up counts on, and how many more it sees of each shingle.
-    type Step = (Vec<bool>, Vec<bool>, usize, Vec<usize>);
+    /// look-up counts on, and how many more it sees of each shingle; which lists it leaves unread, and which of those it reads
+    /// when it decides.
+    type Step = (Vec<bool>, Vec<bool>, usize, Vec<usize>, Vec<bool>, Vec<bool>);
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
         let flags = || proptest::collection::vec(any::<bool>(), N_SHINGLES as usize);
         let seen = proptest::collection::vec(0usize..6, N_SHINGLES as usize);
-        proptest::collection::vec((flags(), flags(), 0usize..3, seen), 1..30)
+        proptest::collection::vec((flags(), flags(), 0usize..3, seen, flags(), flags()), 1..30)
     }
 
     fn sighting(url: u128, time: i64, document: u32) -> StoredSighting {
@@ -219,33 +255,56 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a look-up saw beyond the batches that it counts on, the decisions use the lists of all earlier batches.
+        /// Whatever a look-up saw beyond the batches that it counts on, the decisions use the lists of all earlier batches. Of a
+        /// list that it left unread they have what the look-up had not seen, and all of it once they read it.
         #[test]
         fn lists_are_those_after_the_batch_before(steps in steps()) {
             let (mut in_flight, _retired) = InFlight::new();
             // The lists after each number of batches.
             let mut truth: Vec<Vec<Vec<DocumentId>>> = vec![vec![Vec::new(); N_SHINGLES as usize]];
             let mut n_visible = 0;
-            for (n, (used, added, advance, seen)) in steps.into_iter().enumerate() {
+            for (n, (used, added, advance, seen, unread, read)) in steps.into_iter().enumerate() {
                 n_visible = (n_visible + advance).min(n);
                 let mut index = BatchIndex::default();
                 for shingle in (0..N_SHINGLES).filter(|shingle| used[*shingle as usize]) {
                     let version = (n_visible + seen[shingle as usize]).min(n);
-                    index.postings.insert(shingle, truth[version][shingle as usize].clone());
+                    if unread[shingle as usize] {
+                        index.unread.insert(shingle, UnreadIn::Several);
+                    } else {
+                        index.postings.insert(shingle, truth[version][shingle as usize].clone());
+                    }
                     index.supers.insert(shingle, truth[version][shingle as usize].clone());
                 }
                 in_flight.retire(n_visible as u64);
                 in_flight.complete(&mut index, std::iter::empty());
-                for (shingle, list) in &index.postings {
+                for shingle in (0..N_SHINGLES).filter(|shingle| used[*shingle as usize]) {
+                    let list = index.postings.entry(shingle).or_default();
+                    let truth_of = |version: usize| &truth[version][shingle as usize];
+                    if index.unread.contains_key(&shingle) {
+                        prop_assert!(truth_of(n).ends_with(list), "batch {}: {:?}", n, list);
+                        prop_assert!(list.len() >= truth_of(n).len() - truth_of(n_visible).len(), "batch {}: {:?}", n, list);
+                        if read[shingle as usize] {
+                            let mut stored = truth_of((n_visible + seen[shingle as usize]).min(n)).clone();
+                            in_flight.complete_posting(shingle, &mut stored);
+                            add_documents(list, &stored);
+                            index.unread.remove(&shingle);
+                        }
+                    }
+                    if !index.unread.contains_key(&shingle) {
+                        prop_assert_eq!(&*list, truth_of(n), "batch {} with {} visible", n, n_visible);
+                    }
+                }
+                for (shingle, list) in &index.supers {
                     prop_assert_eq!(list, &truth[n][*shingle as usize], "batch {} with {} visible", n, n_visible);
                 }
-                prop_assert_eq!(&index.postings, &index.supers);
                 let mut after = truth[n].clone();
                 for (shingle, list) in index.postings.iter_mut().chain(&mut index.supers) {
                     if added[*shingle as usize] {
                         list.push(DocumentId(n as u32 + 1));
-                        after[*shingle as usize].clone_from(list);
                     }
+                }
+                for (shingle, list) in &index.supers {
+                    after[*shingle as usize].clone_from(list);
                 }
                 truth.push(after);
                 in_flight.add(Arc::default(), index, Vec::new());

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The decision's work, in order.
 pub(super) enum Prepared {
     /// Pages, with what was looked up for them.
-    Pages(LookedUp),
+    Pages(Box<LookedUp>),
     /// A sweep to close.
     Close(CloseRequest),
 }
@@ -67,7 +67,7 @@ impl<S: Store> LookUp<'_, S> {
             self.retired.try_iter().for_each(drop);
             let prepared = match next {
                 Next::Close(request) => Ok(Prepared::Close(request)),
-                Next::Pages(pages) => self.look_up(pages, n_visible).map(Prepared::Pages),
+                Next::Pages(pages) => self.look_up(pages, n_visible).map(|found| Prepared::Pages(Box::new(found))),
             };
             kill_point!("looked-up");
             if out.send(Ticketed { ticket, item: prepared }).is_err() {

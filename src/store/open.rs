@@ -282,7 +282,7 @@ impl RocksStore {
         let id = id.ok_or_else(|| damaged("meta/id"))?;
         let db = Arc::new(db);
         Ok(RocksStore {
-            posting_runs: Arc::new(PostingRuns::read(&db, rule.sketch.bits)?),
+            posting_runs: Arc::new(PostingRuns::read(&db, &rule)?),
             runs: Mutex::default(),
             key_filter: None,
             keeping: Keeping::read(&db, published, settings.keep_events)?,

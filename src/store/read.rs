@@ -6,7 +6,9 @@ use super::open::RocksStore;
 use super::rocks_error::{damaged, failed};
 use super::schema::{self, Fields, PostingKind, cf, meta};
 use super::url_cursor::UrlCursor;
-use crate::cluster::{ClusterPolicy, ClusterRow, Clusters, Link, first_representatives};
+use crate::cluster::{
+    ClusterPolicy, ClusterRow, Clusters, IndexQuery, Link, PostingList, add_documents, first_representatives,
+};
 use crate::document::{ClusterId, DocumentId, FetchTime, Fingerprint, Seed, url_key};
 use crate::ports::{
     DocumentShingles, DocumentText, MissingUrl, Outgoing, OutputNotes, ProgressMap, Snapshot, StartTimes, StoreCounts,
@@ -80,14 +82,29 @@ impl RocksStore {
     /// The documents that contain each of these shingles, ascending.
     pub(super) fn lists(&self, kind: PostingKind, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
         // The buffer first: what leaves it meanwhile is in runs by then.
-        let mut buffered = vec![Vec::new(); shingles.len()];
-        self.posting_buffer()?.append(kind, shingles, &mut buffered);
+        let buffered = self.buffered(kind, shingles)?;
         let mut lists = self.posting_runs.look_up(kind, shingles)?;
-        for (documents, newest) in lists.iter_mut().zip(buffered) {
-            let last = documents.last().copied();
-            documents.extend(newest.into_iter().skip_while(|document| Some(*document) <= last));
+        lists.iter_mut().zip(buffered).for_each(|(list, newest)| add_documents(list, &newest));
+        Ok(lists)
+    }
+
+    /// Those of index shingles, as far as `pages` can be expected to need them.
+    pub(super) fn lists_for(&self, shingles: &[Shingle], pages: &[IndexQuery]) -> Result<Vec<PostingList>, StoreError> {
+        let buffered = self.buffered(PostingKind::Index, shingles)?;
+        let mut lists = self.posting_runs.look_up_for(shingles, &buffered, pages)?;
+        for (list, newest) in lists.iter_mut().zip(buffered) {
+            if let PostingList::Read(documents) = list {
+                add_documents(documents, &newest);
+            }
         }
         Ok(lists)
+    }
+
+    /// The documents of each shingle in the posting buffer, ascending.
+    fn buffered(&self, kind: PostingKind, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
+        let mut buffered = vec![Vec::new(); shingles.len()];
+        self.posting_buffer()?.append(kind, shingles, &mut buffered);
+        Ok(buffered)
     }
 
     pub(super) fn equal_documents(&self, keys: &[Fingerprint]) -> Result<Vec<Option<DocumentId>>, StoreError> {

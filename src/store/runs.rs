@@ -238,8 +238,7 @@ impl RunFile<'_> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::cluster::NewDocument;
-    use crate::cluster::View;
+    use crate::cluster::{IndexQuery, NewDocument, PostingList, View};
     use crate::document::{CANONICAL_VERSION, Seed};
     use crate::ports::{Batch, Snapshot, Store, StoreRule};
     use crate::sketch::{Equivalences, Shingle, Sketch, SketchForm, SketchRule};
@@ -414,6 +413,92 @@ pub(super) mod tests {
         check(&read_only(folder.path()), n);
         drop(store);
         check(&open(folder.path(), 0), n);
+    }
+
+    /// Shingle n has n documents in each batch.
+    const SHINGLES: std::ops::RangeInclusive<u32> = 1..=12;
+
+    /// A store without a posting buffer or with a small one, whose short lists have ten documents at most if the limit is 1,280.
+    fn open_with(folder: &Path, common_limit: usize, posting_buffer_mib: usize) -> RocksStore {
+        let mut rule = StoreRule {
+            canonical_version: CANONICAL_VERSION,
+            canonical: Default::default(),
+            sketch: SketchRule::default(),
+            cluster: Default::default(),
+        };
+        rule.cluster.common_limit = common_limit;
+        let settings = Settings { posting_buffer_mib, ..SETTINGS };
+        RocksStore::open(folder, &settings, &rule, None, || Seed([1, 2, 3, 4])).expect("opens")
+    }
+
+    fn commit_lists(store: &RocksStore) {
+        let n_before = store.n_documents();
+        let mut batch = batch(n_before + 1..=n_before + SHINGLES.end());
+        for (new, _) in &mut batch.documents {
+            new.index = SHINGLES.filter(|n| new.document.0 - n_before <= *n).map(Shingle::from).collect();
+        }
+        store.commit(&batch).expect("written");
+    }
+
+    /// The shingles whose lists are left unread for pages with one of them each, and that need so many.
+    fn unread(store: &RocksStore, needed: usize) -> Vec<u32> {
+        let page = |shingle| IndexQuery { index: vec![shingle], needed, ..IndexQuery::default() };
+        let shingles: Vec<Shingle> = SHINGLES.map(Shingle::from).collect();
+        let pages: Vec<IndexQuery> = shingles.iter().copied().map(page).collect();
+        let lists = store.postings_for(&shingles, &pages).expect("read");
+        for (list, all) in lists.iter().zip(store.postings(&shingles).expect("read")) {
+            assert!(matches!(list, PostingList::Unread(_)) || *list == PostingList::Read(all));
+        }
+        let is_unread = |(_, list): &(u32, PostingList)| matches!(list, PostingList::Unread(_));
+        SHINGLES.zip(lists).filter(is_unread).map(|(n, _)| n).collect()
+    }
+
+    /// Lost if this fails: that a shingle is common, because more documents have it than anybody has read.
+    #[test]
+    fn only_short_lists_are_left_unread() {
+        use std::time::{Duration, Instant};
+
+        const NONE: [u32; 0] = [];
+        let folder = tempfile::tempdir().expect("a folder");
+        let open = || open_with(folder.path(), 1_280, 0);
+        let store = open();
+        commit_lists(&store);
+        drop(store);
+        let mut store = open();
+        assert_eq!(unread(&store, 2), (1..=10).collect::<Vec<_>>());
+        assert_eq!(unread(&store, 1), NONE, "a page needs them");
+        commit_lists(&store);
+        drop(store);
+        store = open();
+        assert_eq!(unread(&store, 2), (1..=10).collect::<Vec<_>>(), "so they are in each of two runs");
+        (0..6).for_each(|_| commit_lists(&store));
+        drop(store);
+        store = open();
+        let until = Instant::now() + Duration::from_secs(60);
+        while store.posting_runs.n_runs() > 1 {
+            assert!(Instant::now() < until, "{} runs are left", store.posting_runs.n_runs());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // The merged run, which took over the filter of a group, and then the same, as a start reads it.
+        for _ in 0..2 {
+            assert_eq!(unread(&store, 2), [1], "the list of the second has 16 documents");
+            drop(store);
+            store = open();
+        }
+        drop(store);
+        store = open_with(folder.path(), 1_280, 1);
+        commit_lists(&store);
+        assert_eq!(unread(&store, 2), NONE, "newer documents are in memory");
+    }
+
+    /// Half a limit of 100, shared among 64 runs, is less than one document.
+    #[test]
+    fn under_a_small_limit_all_lists_are_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = open_with(folder.path(), 100, 0);
+        commit_lists(&store);
+        drop(store);
+        assert!(unread(&open_with(folder.path(), 100, 0), 2).is_empty());
     }
 
     /// Lost if this fails: postings, because a filter does not know them.

@@ -9,7 +9,7 @@ use super::open::RocksStore;
 use super::posting_buffer::BufferedPosting;
 use super::rocks_error::failed;
 use super::schema::{self, PostingKind, cf, meta, postings_of};
-use crate::cluster::{self, ClusterRow, EqualCluster, Link, SketchView};
+use crate::cluster::{self, ClusterRow, EqualCluster, IndexQuery, Link, PostingList, SketchView};
 use crate::document::{DocumentId, Fingerprint};
 use crate::history;
 use crate::ports::{
@@ -32,6 +32,10 @@ impl SketchView for RocksStore {
 impl cluster::View for RocksStore {
     fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
         self.lists(PostingKind::Index, shingles)
+    }
+
+    fn postings_for(&self, shingles: &[Shingle], pages: &[IndexQuery]) -> Result<Vec<PostingList>, StoreError> {
+        self.lists_for(shingles, pages)
     }
 
     fn supers(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {

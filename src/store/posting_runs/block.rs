@@ -66,6 +66,12 @@ pub(in crate::store) fn lists_of(block: &[u8]) -> impl Iterator<Item = Option<(S
     })
 }
 
+/// Whether packed documents are more than so many.
+pub(super) fn is_long(documents: &[u8], short_max: u64) -> bool {
+    // A document takes a byte at least, and its last one has no upper bit.
+    documents.len() as u64 > short_max && documents.iter().filter(|byte| **byte < 0x80).count() as u64 > short_max
+}
+
 /// Takes the next list off a block, behind that of the shingle `before`; none where the block is malformed.
 #[inline]
 pub(super) fn next_list<'b>(rest: &mut &'b [u8], before: Option<Shingle>) -> Option<(Shingle, &'b [u8])> {

@@ -1,17 +1,26 @@
 //! The filter of a run, and its rows.
 
 use super::key::filter_key;
+use super::tiers::LARGE;
 use crate::ports::StoreError;
-use crate::store::bloom::{TOGETHER, WORDS, bits_of, block_of, fetch, has_bits};
+use crate::sketch::Shingle;
+use crate::store::bloom::{TOGETHER, WORDS, bits_of, block_of, fetch, has_bits, spread};
 use crate::store::rocks_error::failed;
+use crate::store::schema::PostingKind;
 use memmap2::MmapMut;
 use rocksdb::{DB, DBRawIteratorWithThreadMode, SstFileWriter};
 
-/// Keys per block, by the level of the run; that of the last one where it is higher. Nearly all shingles of a new page are in no run,
-/// and each that a filter lets through costs a block that is read in vain: one in 240 with forty keys to a block, one in 80 with 54.
-/// Small runs need fewer bits, because the filter of their [group](super::group) is asked first. It has as many bits a key as the
-/// large run whose filter it becomes.
-const BLOCK_KEYS: [u64; 4] = [51, 51, 40, 54];
+/// Keys per block. Nearly all shingles of a new page are in no run, and a filter lets one in 200 of those through with 42 keys to a
+/// block, one in 95 with 51, and one in 60 with 58. A block is read in vain for each such super shingle, but for hardly any such
+/// index shingle: see [`unneeded`](super::unneeded). Small runs are asked only for what the filter of their [group](super::group) lets
+/// through. It has as many bits a key as the large run whose filter it becomes.
+fn block_keys(kind: PostingKind, level: u8) -> u64 {
+    match kind {
+        _ if level < LARGE => 51,
+        PostingKind::Index => 58,
+        PostingKind::Super | PostingKind::Mod => 42,
+    }
+}
 
 /// The words of a block, little-endian.
 type Block = [[u8; 8]; WORDS];
@@ -37,6 +46,16 @@ impl Key {
     pub fn new(hash: u64) -> Self {
         Key { hash, bits: bits_of(hash) }
     }
+
+    /// The key under which the filter has the list with this key if it is long.
+    pub fn of_long(&self) -> Self {
+        Key::new(long_hash(self.hash))
+    }
+}
+
+/// The hash under which a filter has a list once more if it is long.
+pub(super) fn long_hash(hash: u64) -> u64 {
+    spread(hash)
 }
 
 /// A Bloom filter of fixed size, of blocks like those of [`Bloom`](crate::store::bloom::Bloom).
@@ -44,23 +63,21 @@ pub(super) struct RunFilter {
     /// Mapped apart from the allocator, which gives pages back to the system in pieces and then lacks large ones. Nearly every read
     /// is of another page, and a processor finds large pages without reading tables of them first.
     memory: MmapMut,
-    n_blocks: usize,
-    n_keys: u64,
+    size: FilterSize,
 }
 
 impl RunFilter {
-    /// An empty filter for a run of this level with so many keys.
+    /// An empty filter for a run of this level with so many lists, those of more than `short_max` documents being long.
     ///
     /// # Errors
     /// [`StoreError`]
-    pub fn for_keys(n_keys: u64, level: u8) -> Result<Self, StoreError> {
-        let block_keys = BLOCK_KEYS[usize::from(level).min(BLOCK_KEYS.len() - 1)];
-        Self::new(n_keys / block_keys + 1, 0)
+    pub fn for_lists(kind: PostingKind, n_lists: u64, level: u8, short_max: u64) -> Result<Self, StoreError> {
+        let n_blocks = usize::try_from(n_lists / block_keys(kind, level)).unwrap_or(usize::MAX).saturating_add(1);
+        Self::new(FilterSize { n_blocks, n_lists: 0, short_max })
     }
 
-    fn new(n_blocks: u64, n_keys: u64) -> Result<Self, StoreError> {
-        let n_blocks = usize::try_from(n_blocks).unwrap_or(usize::MAX);
-        let n_bytes = n_blocks.saturating_mul(BLOCK_BYTES);
+    fn new(size: FilterSize) -> Result<Self, StoreError> {
+        let n_bytes = size.n_blocks.saturating_mul(BLOCK_BYTES);
         // The system puts on large pages what is as long as some of them.
         let n_bytes = if n_bytes < PAGE_BYTES {
             n_bytes
@@ -74,36 +91,51 @@ impl RunFilter {
         if let Err(error) = memory.advise(memmap2::Advice::HugePage) {
             tracing::debug!("no large pages for the filter of a run: {error}");
         }
-        Ok(RunFilter { memory, n_blocks, n_keys })
+        Ok(RunFilter { memory, size })
     }
 
     fn bytes(&self) -> &[u8] {
-        &self.memory[..self.n_blocks * BLOCK_BYTES]
+        &self.memory[..self.size.n_blocks * BLOCK_BYTES]
     }
 
     fn blocks(&self) -> &[Block] {
         self.bytes().as_chunks().0.as_chunks().0
     }
 
-    /// How many keys were added.
-    pub fn n_keys(&self) -> u64 {
-        self.n_keys
+    /// How many lists were added.
+    pub fn n_lists(&self) -> u64 {
+        self.size.n_lists
     }
 
-    /// Adds hashes.
-    pub fn insert_all(&mut self, hashes: &[u64]) {
+    /// The documents of the longest list that counts as short.
+    pub fn short_max(&self) -> u64 {
+        self.size.short_max
+    }
+
+    /// Adds lists.
+    pub fn insert_all(&mut self, Hashes { all, long }: &Hashes) {
+        self.insert(all);
+        self.insert(long);
+        self.size.n_lists += all.len() as u64;
+    }
+
+    /// Adds that some of its lists are long.
+    pub fn insert_long(&mut self, Hashes { long, .. }: &Hashes) {
+        self.insert(long);
+    }
+
+    fn insert(&mut self, hashes: &[u64]) {
         for hashes in hashes.chunks(TOGETHER) {
             self.fetch(hashes.iter().copied());
-            let (words, _) = self.memory[..self.n_blocks * BLOCK_BYTES].as_chunks_mut();
+            let (words, _) = self.memory[..self.size.n_blocks * BLOCK_BYTES].as_chunks_mut();
             let (blocks, _): (&mut [Block], _) = words.as_chunks_mut();
             for hash in hashes {
-                let block = &mut blocks[block_of(*hash, self.n_blocks)];
+                let block = &mut blocks[block_of(*hash, self.size.n_blocks)];
                 for (word, bits) in block.iter_mut().zip(bits_of(*hash)) {
                     *word = (u64::from_le_bytes(*word) | bits).to_le_bytes();
                 }
             }
         }
-        self.n_keys += hashes.len() as u64;
     }
 
     /// Where in `keys` those are that the filter may contain.
@@ -127,13 +159,12 @@ impl RunFilter {
         fetch(self.blocks(), hashes, |block| u64::from_le_bytes(block[0]));
     }
 
-    /// Writes the filter behind the blocks of its run: how many blocks it has (8, like all numbers here little-endian), how many
-    /// lists are in it (8), and then its blocks.
+    /// Writes the filter behind the blocks of its run: its size, and then its blocks.
     ///
     /// # Errors
     /// [`StoreError`]
     pub fn put(&self, file: &mut SstFileWriter<'_>, run: u32, width: usize) -> Result<(), StoreError> {
-        let size = [(self.n_blocks as u64).to_le_bytes(), self.n_keys.to_le_bytes()].concat();
+        let size = self.size.row();
         for (at, row) in (0..).zip(std::iter::once(&size[..]).chain(self.bytes().chunks(PORTION_BYTES))) {
             file.put(filter_key(run, at, width), row).map_err(failed)?;
         }
@@ -150,10 +181,12 @@ impl RunFilter {
         width: usize,
     ) -> Result<Option<Self>, StoreError> {
         rows.seek(filter_key(run, 0, width));
-        let size =
-            rows.item().filter(|(key, _)| *key == filter_key(run, 0, width)).and_then(|(_, size)| read_size(size));
-        let Some((n_blocks, n_keys)) = size else { return Ok(None) };
-        let mut filter = Self::new(n_blocks, n_keys)?;
+        let size = rows
+            .item()
+            .filter(|(key, _)| *key == filter_key(run, 0, width))
+            .and_then(|(_, size)| FilterSize::read(size));
+        let Some(size) = size else { return Ok(None) };
+        let mut filter = Self::new(size)?;
         Ok(filter.fill(rows, run, width).map(|()| filter))
     }
 
@@ -171,52 +204,113 @@ impl RunFilter {
     }
 }
 
-/// How many blocks a filter has, and how many keys. None if that cannot be.
-fn read_size(size: &[u8]) -> Option<(u64, u64)> {
-    let (n_blocks, n_keys) = size.split_first_chunk::<8>()?;
-    let (n_blocks, n_keys) = (u64::from_le_bytes(*n_blocks), u64::from_le_bytes(n_keys.try_into().ok()?));
-    (n_blocks > 0).then_some((n_blocks, n_keys))
+/// What the first row of a filter says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FilterSize {
+    n_blocks: usize,
+    n_lists: u64,
+    /// The documents of the longest list that is not in the filter as a long one.
+    short_max: u64,
+}
+
+impl FilterSize {
+    /// The three numbers, with eight bytes each, little-endian.
+    fn row(self) -> Vec<u8> {
+        [self.n_blocks as u64, self.n_lists, self.short_max].map(u64::to_le_bytes).concat()
+    }
+
+    /// None if that cannot be. Filters that were written before they knew long lists lack the last number.
+    fn read(row: &[u8]) -> Option<Self> {
+        let (numbers, rest) = row.as_chunks();
+        let numbers: Vec<u64> = numbers.iter().copied().map(u64::from_le_bytes).collect();
+        let (n_blocks, n_lists, short_max) = match (&numbers[..], rest) {
+            ([n_blocks, n_lists], []) => (*n_blocks, *n_lists, u64::MAX),
+            ([n_blocks, n_lists, short_max], []) => (*n_blocks, *n_lists, *short_max),
+            _ => return None,
+        };
+        let n_blocks = usize::try_from(n_blocks).ok().filter(|n_blocks| *n_blocks > 0)?;
+        Some(FilterSize { n_blocks, n_lists, short_max })
+    }
+}
+
+/// The hashes of some lists.
+#[derive(Debug, Default)]
+pub(super) struct Hashes {
+    /// Those of the shingles.
+    pub all: Vec<u64>,
+    /// [Those](long_hash) of the long lists.
+    pub long: Vec<u64>,
+}
+
+impl Hashes {
+    /// Adds the list of a shingle.
+    pub fn push(&mut self, shingle: Shingle, is_long: bool) {
+        let hash = spread(shingle);
+        self.all.push(hash);
+        if is_long {
+            self.long.push(long_hash(hash));
+        }
+    }
+
+    /// Removes all.
+    pub fn clear(&mut self) {
+        self.all.clear();
+        self.long.clear();
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::bloom::spread;
 
-    fn hashes(numbers: std::ops::Range<u64>) -> Vec<u64> {
-        numbers.map(spread).collect()
+    const KINDS: [PostingKind; 2] = [PostingKind::Index, PostingKind::Super];
+
+    /// The hashes of some shingles, of which every tenth has a long list.
+    fn hashes(numbers: std::ops::Range<u64>) -> Hashes {
+        let mut hashes = Hashes::default();
+        numbers.for_each(|number| hashes.push(number, number % 10 == 0));
+        hashes
     }
 
-    fn possible(filter: &RunFilter, hashes: &[u64]) -> Vec<usize> {
-        filter.possible(&hashes.iter().copied().map(Key::new).collect::<Vec<_>>())
+    fn n_possible(filter: &RunFilter, hashes: &[u64]) -> usize {
+        filter.possible(&hashes.iter().copied().map(Key::new).collect::<Vec<_>>()).len()
     }
 
     /// A filter that lacks a key loses postings.
     #[test]
     fn a_filter_lacks_no_key_and_has_few_others() {
         let (members, others) = (hashes(0..100_000), hashes(200_000..300_000));
-        for (level, one_in) in [(0, 90), (1, 90), (2, 200), (3, 70), (9, 70)] {
-            let mut filter = RunFilter::for_keys(100_000, level).expect("memory");
-            assert!(possible(&filter, &members).is_empty());
-            members.chunks(1000).for_each(|members| filter.insert_all(members));
-            assert_eq!((possible(&filter, &members).len(), filter.n_keys()), (100_000, 100_000));
-            let n_found = possible(&filter, &others).len();
-            assert!(n_found < others.len() / one_in, "level {level}: {n_found}");
+        for (kind, level) in KINDS.into_iter().flat_map(|kind| [(kind, 0), (kind, LARGE), (kind, 9)]) {
+            let mut filter = RunFilter::for_lists(kind, 110_000, level, 7).expect("memory");
+            assert_eq!(n_possible(&filter, &members.all), 0);
+            (0..100).for_each(|at| filter.insert_all(&hashes(at * 1000..(at + 1) * 1000)));
+            assert_eq!((n_possible(&filter, &members.all), filter.n_lists()), (100_000, 100_000));
+            assert_eq!(n_possible(&filter, &members.long), 10_000);
+            let one_in = [[90, 35], [90, 150]][kind as usize][usize::from(level >= LARGE)];
+            let n_found = n_possible(&filter, &others.all);
+            assert!(n_found < others.all.len() / one_in, "{kind:?}, level {level}: {n_found}");
+            let short: Vec<u64> = members.all.iter().copied().map(long_hash).collect();
+            let n_long = n_possible(&filter, &short);
+            assert!((10_000..10_000 + 90_000 / one_in).contains(&n_long), "{kind:?}, level {level}: {n_long}");
         }
     }
 
     #[test]
     fn the_least_filter_works() {
-        let mut filter = RunFilter::for_keys(0, 0).expect("memory");
-        filter.insert_all(&hashes(0..2));
-        assert_eq!(possible(&filter, &hashes(0..10)), [0, 1]);
+        let mut filter = RunFilter::for_lists(PostingKind::Index, 0, 0, 500).expect("memory");
+        filter.insert_all(&hashes(1..3));
+        assert_eq!(filter.possible(&(1..11).map(|shingle| Key::new(spread(shingle))).collect::<Vec<_>>()), [0, 1]);
     }
 
     #[test]
     fn a_size_that_cannot_be_is_none() {
-        assert_eq!(read_size(&[1; 16]), Some((0x0101_0101_0101_0101, 0x0101_0101_0101_0101)));
-        assert_eq!(read_size(&[0; 16]), None);
-        assert_eq!(read_size(&[1; 15]), None);
-        assert!(RunFilter::new(u64::MAX, 1).is_err());
+        let size = FilterSize { n_blocks: 1, n_lists: 2, short_max: 3 };
+        assert_eq!(FilterSize::read(&size.row()), Some(size));
+        assert_eq!(FilterSize::read(&size.row()[..16]), Some(FilterSize { short_max: u64::MAX, ..size }));
+        assert_eq!(FilterSize::read(&[0; 24]), None);
+        for n in [0, 8, 15, 17, 23, 32] {
+            assert_eq!(FilterSize::read(&vec![1; n]), None, "{n}");
+        }
+        assert!(RunFilter::new(FilterSize { n_blocks: usize::MAX, ..size }).is_err());
     }
 }

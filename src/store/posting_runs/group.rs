@@ -13,6 +13,7 @@
 use super::filter::RunFilter;
 use super::tiers::LARGE;
 use crate::ports::StoreError;
+use crate::store::schema::PostingKind;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// A filter that is asked while it is filled.
@@ -63,14 +64,15 @@ pub(super) struct OpenGroup {
 }
 
 impl OpenGroup {
-    /// An empty group, for so many parts of the posting buffer, with so many lists each.
+    /// An empty group, for so many parts of the posting buffer, with so many lists each. Those of more than `short_max` documents
+    /// are long.
     ///
     /// # Errors
     /// [`StoreError`] without memory for the filter.
-    pub fn new(parts: u64, lists_of_part: u64) -> Result<Self, StoreError> {
+    pub fn new(kind: PostingKind, parts: u64, lists_of_part: u64, short_max: u64) -> Result<Self, StoreError> {
         let n_lists = lists_of_part.saturating_mul(parts);
         // As of a large run, which is in no group: what it lets through is not asked further.
-        let filter = SharedFilter::new(RunFilter::for_keys(n_lists, LARGE)?);
+        let filter = SharedFilter::new(RunFilter::for_lists(kind, n_lists, LARGE, short_max)?);
         Ok(OpenGroup { filter, parts_left: parts, lists_left: n_lists.saturating_add(n_lists / 4) })
     }
 
@@ -103,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_group_has_room_for_so_many_parts_and_lists() {
-        let mut group = OpenGroup::new(8, 100).expect("memory");
+        let mut group = OpenGroup::new(PostingKind::Index, 8, 100, 7).expect("memory");
         let filter = group.join(6, 600);
         assert!(group.has(&filter) && group.has_room(2, 400) && !group.is_full());
         assert!(!group.has_room(3, 100) && !group.has_room(1, 401));

@@ -4,7 +4,7 @@ use super::group::{Membership, OpenGroup, SharedFilter};
 use super::key::RunName;
 use super::live::{PostingRun, PostingRuns};
 use super::tiers::{LARGE, n_parts};
-use super::writer::RunWriter;
+use super::writer::{RunSize, RunWriter};
 use crate::ports::StoreError;
 use crate::store::schema::PostingKind;
 use rocksdb::Options;
@@ -42,7 +42,7 @@ impl PostingRuns {
         let name = RunName { number: self.new_number(), level: 0 };
         let membership = Membership::Joins(self.join_group(kind, n_lists)?);
         let files = folder.join(format!("new-{}", kind.family()));
-        RunWriter::new(name, membership, self.width(kind), n_lists, files, options)
+        RunWriter::new(name, membership, self.size(kind, n_lists), files, options)
     }
 
     /// A run for the lists of some runs. Its files will be in `folder`.
@@ -57,7 +57,12 @@ impl PostingRuns {
         let name = RunName { number: self.new_number(), level };
         let n_lists = runs.iter().map(|run| run.n_lists()).sum();
         let files = folder.join(format!("merged-{}", kind.family()));
-        RunWriter::new(name, self.membership(kind, runs, level), self.width(kind), n_lists, files, options)
+        RunWriter::new(name, self.membership(kind, runs, level), self.size(kind, n_lists), files, options)
+    }
+
+    /// What is known of the lists of a new run.
+    fn size(&self, kind: PostingKind, n_lists: u64) -> RunSize {
+        RunSize { kind, width: self.width(kind), n_lists, short_max: self.short_max }
     }
 
     /// The group of new runs.
@@ -75,7 +80,7 @@ impl PostingRuns {
                 let level = level_of_groups(&runs);
                 // It ends with the run that those before it will be a part of, too.
                 let before = n_parts_of(below(&runs, level)) % n_parts(level);
-                OpenGroup::new(n_parts(level) - before, n_lists)?
+                OpenGroup::new(kind, n_parts(level) - before, n_lists, self.short_max)?
             }
         };
         let filter = group.join(1, n_lists);
@@ -111,7 +116,7 @@ impl PostingRuns {
             return Ok(());
         }
         let (parts, n_lists) = (n_parts_of(small), small.iter().map(|run| run.n_lists()).sum::<u64>());
-        let mut group = OpenGroup::new(n_parts(level), n_lists.div_ceil(parts))?;
+        let mut group = OpenGroup::new(kind, n_parts(level), n_lists.div_ceil(parts), self.short_max)?;
         if !group.has_room(parts, n_lists) {
             // Merging lags behind.
             return Ok(());

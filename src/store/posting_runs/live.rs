@@ -1,17 +1,14 @@
 //! Which runs there are, and looking shingles up in them.
 
-use super::block::lists_of;
-use super::cursor::{Cursor, block_at};
-use super::filter::{Key, RunFilter};
+use super::block::{is_long, lists_of};
+use super::cursor::block_at;
+use super::filter::{Hashes, Key, RunFilter};
 use super::group::{OpenGroup, SharedFilter};
 use super::key::{RunName, keys_of_run};
 use super::lists::{Lists, Source};
-use super::tiers::level_of;
+use super::tiers::{RUNS_MAX, level_of};
 use super::writer::WrittenRun;
-use crate::document::DocumentId;
-use crate::ports::StoreError;
-use crate::sketch::Shingle;
-use crate::store::bloom::spread;
+use crate::ports::{StoreError, StoreRule};
 use crate::store::column_options::run_options;
 use crate::store::db::{family, get_meta, ingest, synced};
 use crate::store::rocks_error::{damaged, failed};
@@ -30,9 +27,6 @@ const UNFILTERED_MAX: u64 = 20_000;
 
 /// About how many bytes of a run the list of an index shingle takes, for nearly all have one document.
 const BYTES_OF_LIST: u64 = 7;
-
-/// Keys that all runs are asked for before the next ones, so that what was computed of them stays in the processor's caches.
-const KEYS_TOGETHER: usize = 256;
 
 /// The number of the run that a backfill loads, the first of each kind.
 pub(in crate::store) const LOADED_RUN: u32 = 0;
@@ -59,7 +53,7 @@ impl PostingRun {
 
     /// About how many lists it has; none where it has no filter.
     pub fn n_lists(&self) -> u64 {
-        self.filter.get().map_or(0, |filter| filter.read().n_keys())
+        self.filter.get().map_or(0, |filter| filter.read().n_lists())
     }
 
     /// Whether it is in the group with this filter.
@@ -75,7 +69,7 @@ pub(in crate::store) struct NewRun {
 }
 
 /// The runs of one kind, from those of the first documents to those of the last.
-type Runs = Arc<[Arc<PostingRun>]>;
+pub(super) type Runs = Arc<[Arc<PostingRun>]>;
 
 /// Encodes the runs of index shingles and super shingles.
 fn posting_runs_row(runs: [&[RunName]; 2]) -> Vec<u8> {
@@ -104,6 +98,11 @@ fn read_posting_runs(row: &[u8]) -> Option<[Vec<RunName>; 2]> {
 pub(in crate::store) struct PostingRuns {
     db: Arc<DB>,
     bits: u32,
+    /// The most documents of lists that may be left unread.
+    pub(super) unread_max: u64,
+    /// The most documents that a short list has in a run: so few that even if all runs have short lists of a shingle, these may be
+    /// left unread.
+    pub(super) short_max: u64,
     live: [RwLock<Runs>; 2],
     /// The number of the next run. Held while the row of runs changes.
     next_number: Mutex<u32>,
@@ -116,20 +115,24 @@ pub(in crate::store) struct PostingRuns {
 }
 
 impl PostingRuns {
-    /// The runs that `meta` names.
+    /// The runs that `meta` names, of a store with this rule.
     ///
     /// # Errors
     /// [`StoreError`]
-    pub fn read(db: &Arc<DB>, bits: u32) -> Result<Self, StoreError> {
+    pub fn read(db: &Arc<DB>, rule: &StoreRule) -> Result<Self, StoreError> {
         let names = match get_meta(db, meta::POSTING_RUNS)? {
             None => Default::default(),
             Some(row) => read_posting_runs(&row).ok_or_else(|| damaged("meta/posting-runs"))?,
         };
         let next = names.iter().flatten().map(|name| name.number + 1).max().unwrap_or(LOADED_RUN + 1);
         let run = |name| Arc::new(PostingRun::new(name, None, None));
+        let unread_max = rule.cluster.unread_max() as u64;
         Ok(PostingRuns {
             db: Arc::clone(db),
-            bits,
+            bits: rule.sketch.bits,
+            unread_max,
+            // Where even one would be too many, no list is long, and none is left unread.
+            short_max: Some(unread_max / RUNS_MAX as u64).filter(|short_max| *short_max > 0).unwrap_or(u64::MAX),
             live: names.map(|names| RwLock::new(names.into_iter().map(run).collect())),
             next_number: Mutex::new(next),
             groups: Default::default(),
@@ -177,7 +180,7 @@ impl PostingRuns {
         let mut n = 0;
         for run in &*self.of(kind) {
             if let Some(group) = run.group.get() {
-                n += self.n_lists_missing(kind, run.name.number, &group.read())?;
+                n += self.n_missing(kind, run.name.number, &group.read())?;
             }
         }
         Ok(n)
@@ -192,7 +195,7 @@ impl PostingRuns {
 
     /// Checks the filter of each run. Returns what is wrong with those that lack lists or cannot be read.
     pub fn check_filters(&self, kind: PostingKind) -> Vec<(RunName, String)> {
-        let n_missing = |run| self.n_lists_missing(kind, run, &self.read_filter(kind, run)?);
+        let n_missing = |run| self.n_missing(kind, run, &self.read_filter(kind, run)?);
         let check = |name: RunName| match n_missing(name.number) {
             Ok(0) => None,
             Ok(n) => Some((name, format!("its filter lacks {n} lists"))),
@@ -201,32 +204,33 @@ impl PostingRuns {
         self.of(kind).iter().filter_map(|run| check(run.name)).collect()
     }
 
-    /// How many lists of a run a filter lacks.
-    fn n_lists_missing(&self, kind: PostingKind, run: u32, filter: &RunFilter) -> Result<usize, StoreError> {
+    /// How many lists of a run a filter lacks; a long one counts once more if it does not have it as a long one.
+    fn n_missing(&self, kind: PostingKind, run: u32, filter: &RunFilter) -> Result<usize, StoreError> {
         let mut n = 0;
         self.each_block(kind, run, &mut |hashes| {
-            let keys: Vec<Key> = hashes.iter().copied().map(Key::new).collect();
+            let long = if filter.short_max() == self.short_max { &hashes.long[..] } else { &[] };
+            let keys: Vec<Key> = hashes.all.iter().chain(long).copied().map(Key::new).collect();
             n += keys.len() - filter.possible(&keys).len();
         })?;
         Ok(n)
     }
 
-    /// Calls `each` with the hashes of the shingles of each block of a run.
+    /// Calls `each` with the hashes of the lists of each block of a run.
     pub(super) fn each_block(
         &self,
         kind: PostingKind,
         run: u32,
-        each: &mut dyn FnMut(&[u64]),
+        each: &mut dyn FnMut(&Hashes),
     ) -> Result<(), StoreError> {
         let width = self.width(kind);
-        let mut hashes = Vec::new();
+        let mut hashes = Hashes::default();
         let mut rows = self.rows(kind, true)?;
         rows.seek(run.to_be_bytes());
         while let Some((_, block)) = block_at(&rows, run, kind, width)? {
             hashes.clear();
             for list in lists_of(block) {
-                let (shingle, _) = list.ok_or_else(|| damaged(format!("a block of {}", kind.family())))?;
-                hashes.push(spread(shingle));
+                let (shingle, documents) = list.ok_or_else(|| damaged(format!("a block of {}", kind.family())))?;
+                hashes.push(shingle, is_long(documents, self.short_max));
             }
             each(&hashes);
             rows.next();
@@ -253,7 +257,7 @@ impl PostingRuns {
         let n_bytes = self.db.get_approximate_sizes_cf(family(&self.db, kind.family())?, &[Range::new(&from, &to)]);
         let n_bytes: u64 = n_bytes.into_iter().sum();
         let level = level_of(n_bytes / BYTES_OF_FIRST_LEVEL);
-        let mut filter = RunFilter::for_keys(n_bytes / BYTES_OF_LIST, level)?;
+        let mut filter = RunFilter::for_lists(kind, n_bytes / BYTES_OF_LIST, level, self.short_max)?;
         self.each_block(kind, LOADED_RUN, &mut |hashes| filter.insert_all(hashes))?;
         let path = folder.join(format!("{}-filter.sst", kind.family()));
         let options = run_options(kind.family());
@@ -266,7 +270,7 @@ impl PostingRuns {
         Ok(NewRun { kind, run: PostingRun::new(name, Some(SharedFilter::new(filter)), None) })
     }
 
-    fn rows(
+    pub(super) fn rows(
         &self,
         kind: PostingKind,
         is_scan: bool,
@@ -362,64 +366,21 @@ impl PostingRuns {
         Ok(())
     }
 
-    /// The documents of each shingle, ascending.
-    ///
-    /// # Errors
-    /// [`StoreError`]
-    pub fn look_up(&self, kind: PostingKind, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
-        let mut lists = vec![Vec::new(); shingles.len()];
-        let runs = self.of(kind);
-        if runs.is_empty() {
-            return Ok(lists);
-        }
-        let width = self.width(kind);
-        let mut cursor = None;
-        for (shingles, lists) in shingles.chunks(KEYS_TOGETHER).zip(lists.chunks_mut(KEYS_TOGETHER)) {
-            let keys: Vec<Key> = shingles.iter().map(|shingle| Key::new(spread(*shingle))).collect();
-            let mut of_group = None;
-            for run in &*runs {
-                for at in self.possible(kind, run, &keys, &mut of_group)? {
-                    let cursor = match &mut cursor {
-                        Some(cursor) => cursor,
-                        none => none.insert(Cursor::new(self.rows(kind, false)?, kind, width)),
-                    };
-                    if let Some(documents) = cursor.find(run.name.number, shingles[at])? {
-                        let read = schema::read_documents(documents, &mut lists[at]);
-                        read.ok_or_else(|| damaged(format!("a list of {}", kind.family())))?;
-                    }
-                }
-            }
-        }
-        Ok(lists)
-    }
-
-    /// Where in `keys` those are that a run may hold. Reads the run's filter once that is worthwhile. `of_group` is for the answer of
-    /// the group that was asked last.
-    fn possible<'r>(
+    /// The filter of a run. In a read-only store it is none until so many keys were looked up that reading it is worth while.
+    pub(super) fn filter_of<'r>(
         &self,
         kind: PostingKind,
         run: &'r PostingRun,
-        keys: &[Key],
-        of_group: &mut Option<(&'r SharedFilter, Vec<usize>)>,
-    ) -> Result<Vec<usize>, StoreError> {
-        let n = keys.len();
-        let filter = match run.filter.get() {
-            Some(filter) => filter,
-            None if run.n_unfiltered.fetch_add(n as u64, Ordering::Relaxed) < UNFILTERED_MAX => {
-                return Ok((0..n).collect());
-            }
-            None => {
-                let filter = SharedFilter::new(self.read_filter(kind, run.name.number)?);
-                run.filter.get_or_init(|| filter)
-            }
-        };
-        let Some(group) = run.group.get() else { return Ok(filter.read().possible(keys)) };
-        let (_, of_group) = match of_group {
-            Some(asked) if asked.0.is(group) => asked,
-            other => other.insert((group, group.read().possible(keys))),
-        };
-        let filter = filter.read();
-        Ok(of_group.iter().copied().filter(|at| filter.may_contain(&keys[*at])).collect())
+        n_keys: usize,
+    ) -> Result<Option<&'r SharedFilter>, StoreError> {
+        if let Some(filter) = run.filter.get() {
+            return Ok(Some(filter));
+        }
+        if run.n_unfiltered.fetch_add(n_keys as u64, Ordering::Relaxed) < UNFILTERED_MAX {
+            return Ok(None);
+        }
+        let filter = SharedFilter::new(self.read_filter(kind, run.name.number)?);
+        Ok(Some(run.filter.get_or_init(|| filter)))
     }
 
     /// All lists of a kind, from the first.

@@ -1,7 +1,7 @@
 //! The thread that merges runs.
 
 use super::live::{KINDS, PostingRun, PostingRuns};
-use super::tiers::n_merged;
+use super::tiers::{RUNS_MAX, n_merged};
 use crate::ports::StoreError;
 use crate::store::background;
 use crate::store::column_options;
@@ -13,10 +13,6 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-/// Runs of a kind from which on a new one waits for a merge. If merging keeps up, a store of 30 million documents has about twenty at
-/// most.
-const RUNS_MAX: usize = 64;
 
 /// How long that wait is, at least.
 const PAUSE: Duration = Duration::from_millis(10);

@@ -24,8 +24,10 @@ mod grouping;
 mod key;
 mod lists;
 mod live;
+mod look_up;
 mod merger;
 mod tiers;
+mod unneeded;
 mod writer;
 
 pub(super) use block::{BlockWriter, lists_of};

@@ -4,6 +4,10 @@
 /// large, and a look-up asks the filters of up to three runs of each level.
 pub(super) const LARGE: u8 = 2;
 
+/// Runs of a kind from which on a new one waits for a merge. If merging keeps up, a store of 30 million documents has about twenty at
+/// most.
+pub(super) const RUNS_MAX: usize = 64;
+
 /// Runs of a level that become one of the next. Small runs are merged by eights, which rewrites their lists less often: a look-up
 /// asks one filter for all of a [group](super::group), however many they are.
 pub(super) fn n_merged(level: u8) -> usize {
