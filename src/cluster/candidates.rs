@@ -91,7 +91,8 @@ pub struct BatchIndex {
     /// Index shingle → where in the store there may be documents of it besides those in `postings`, because its list was
     /// [left unread](PostingList::Unread).
     pub unread: FxHashMap<Shingle, UnreadIn>,
-    /// The first document that the look-up need not have seen: from here on, `postings` has all shingles of the documents.
+    /// The first document that the look-up may have missed. `postings` has this one and those after it under all their shingles,
+    /// also those whose list was left unread. None: no document is known to be so.
     pub first_recent: Option<DocumentId>,
     /// Super shingle → documents. A list over the limit still nominates the documents in it.
     pub supers: FxHashMap<Shingle, Vec<DocumentId>>,

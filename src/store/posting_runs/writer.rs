@@ -59,7 +59,8 @@ pub(in crate::store) struct WrittenRun {
 }
 
 impl<'o> RunWriter<'o> {
-    /// A run of this size. Its files are at `path`, with a number behind it. `options` are [`run_options`](crate::store::column_options::run_options).
+    /// A run of this size. Its files are at `path`, with a number behind it.
+    /// `options` are [`run_options`](crate::store::column_options::run_options).
     ///
     /// # Errors
     /// [`StoreError`]
