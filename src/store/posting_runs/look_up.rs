@@ -8,9 +8,9 @@ use crate::cluster::{IndexQuery, PostingList, UnreadIn};
 use crate::document::DocumentId;
 use crate::ports::StoreError;
 use crate::sketch::Shingle;
-use crate::store::bloom::spread;
 use crate::store::rocks_error::damaged;
 use crate::store::schema::{self, PostingKind};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Keys that all filters are asked for before the next ones, so that what was computed of them stays in the processor's caches.
@@ -56,7 +56,7 @@ impl PostingRuns {
         let may_be_unread = self.short_max.saturating_mul(runs.len() as u64) <= self.unread_max;
         for (place, possible) in places.iter().zip(&possible) {
             let has_short = |filter: &RunFilter, at: usize| {
-                filter.short_max() <= self.short_max && !filter.may_contain(&Key::new(spread(shingles[at])).of_long())
+                filter.short_max() <= self.short_max && !filter.may_contain(&Key::of(shingles[at]).of_long())
             };
             self.with_filter(kind, place, possible.len(), |filter| {
                 for at in possible {
@@ -83,7 +83,7 @@ impl PostingRuns {
     ) -> Result<Vec<Vec<usize>>, StoreError> {
         let mut possible = vec![Vec::new(); places.len()];
         for (first, shingles) in (0..).step_by(KEYS_TOGETHER).zip(shingles.chunks(KEYS_TOGETHER)) {
-            let keys: Vec<Key> = shingles.iter().map(|shingle| Key::new(spread(*shingle))).collect();
+            let keys: Vec<Key> = shingles.iter().copied().map(Key::of).collect();
             for (place, possible) in places.iter().zip(&mut possible) {
                 self.with_filter(kind, place, keys.len(), |filter| match filter {
                     Some(filter) => possible.extend(filter.possible(&keys).into_iter().map(|at| first + at)),
@@ -122,15 +122,17 @@ impl PostingRuns {
         let mut lists = vec![Vec::new(); shingles.len()];
         let mut cursor = None;
         for (place, possible) in places.iter().zip(possible) {
-            let keys: Vec<Key> = possible.iter().map(|at| Key::new(spread(shingles[*at]))).collect();
+            // A run that shares no filter was asked already.
+            let is_group = place.first().is_some_and(|run| run.group.get().is_some());
+            let of_group = if is_group { &possible[..] } else { &[] };
+            let keys: Vec<Key> = of_group.iter().map(|at| Key::of(shingles[*at])).collect();
             for run in place.iter() {
-                // What the group lets through is asked further.
-                let own = if run.group.get().is_some() { self.filter_of(kind, run, 0)? } else { None };
-                let of_run: Vec<usize> = match own {
+                let own = if is_group { self.filter_of(kind, run, 0)? } else { None };
+                let of_run: Cow<'_, [usize]> = match own {
                     Some(filter) => filter.read().possible(&keys).into_iter().map(|at| possible[at]).collect(),
-                    None => possible.clone(),
+                    None => Cow::Borrowed(possible),
                 };
-                for at in of_run {
+                for at in of_run.iter().copied() {
                     let cursor = match &mut cursor {
                         Some(cursor) => cursor,
                         none => none.insert(Cursor::new(self.rows(kind, false)?, kind, self.width(kind))),
