@@ -10,7 +10,7 @@ pub(super) const WORDS: usize = 8;
 
 /// Bits of a key, in as many words of its block. With the ten bits of memory that a key has in a full layer, eight would let through
 /// hardly less; with six, which it has in a filter at its limit, they would let through half as many again.
-const KEY_BITS: usize = 5;
+pub(super) const KEY_BITS: usize = 5;
 
 /// Keys per block of a full layer: ten bits for each key. One absent key in a hundred then seems to be there.
 const BLOCK_KEYS: usize = 51;
@@ -37,18 +37,17 @@ pub(super) fn block_of(hash: u64, n_blocks: usize) -> usize {
     ((u128::from(hash) * n_blocks as u128) >> 64) as usize
 }
 
-/// The bits of a key in each word of its block. They must not follow from what chooses the block.
-pub(super) fn bits_of(hash: u64) -> [u64; WORDS] {
+/// The bits of a key: for each, which word of its block it is in, and that word with this bit alone. They must not follow from what
+/// chooses the block.
+pub(super) fn bits_of(hash: u64) -> [(usize, u64); KEY_BITS] {
     let hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
     let (first, places) = (hash as usize, hash >> 3);
-    let mut bits = [0; WORDS];
-    (0..KEY_BITS).for_each(|at| bits[first.wrapping_add(at) % WORDS] = 1 << (places >> (6 * at) & 63));
-    bits
+    std::array::from_fn(|at| (first.wrapping_add(at) % WORDS, 1 << (places >> (6 * at) & 63)))
 }
 
 /// Whether a block has all bits of a key. `word` gives a word of it.
-pub(super) fn has_bits(bits: &[u64; WORDS], word: impl Fn(usize) -> u64) -> bool {
-    (0..WORDS).fold(0, |absent, at| absent | !word(at) & bits[at]) == 0
+pub(super) fn has_bits(bits: &[(usize, u64); KEY_BITS], word: impl Fn(usize) -> u64) -> bool {
+    bits.iter().fold(0, |absent, (at, bit)| absent | !word(*at) & bit) == 0
 }
 
 /// Reads the blocks of many keys into the processor's caches. Nearly all come from memory, and this loop is short enough to wait
@@ -91,8 +90,8 @@ impl Layer {
 
     fn insert(&self, hash: u64) {
         let block = self.block(hash);
-        for (word, bits) in block.iter().zip(bits_of(hash)).filter(|(_, bits)| *bits != 0) {
-            word.fetch_or(bits, Ordering::Relaxed);
+        for (word, bit) in bits_of(hash) {
+            block[word].fetch_or(bit, Ordering::Relaxed);
         }
         self.n_keys.fetch_add(1, Ordering::Relaxed);
     }

@@ -4,7 +4,7 @@ use super::key::filter_key;
 use super::tiers::LARGE;
 use crate::ports::StoreError;
 use crate::sketch::Shingle;
-use crate::store::bloom::{TOGETHER, WORDS, bits_of, block_of, fetch, has_bits, spread};
+use crate::store::bloom::{KEY_BITS, TOGETHER, WORDS, bits_of, block_of, fetch, has_bits, spread};
 use crate::store::rocks_error::failed;
 use crate::store::schema::PostingKind;
 use memmap2::MmapMut;
@@ -37,8 +37,8 @@ const PAGE_BYTES: usize = 2 << 20;
 /// A key to ask filters for.
 pub(super) struct Key {
     hash: u64,
-    /// Its bits in each word of its block, which take as long to compute as to compare.
-    bits: [u64; WORDS],
+    /// What [`bits_of`] says, which takes as long to compute as to compare.
+    bits: [(usize, u64); KEY_BITS],
 }
 
 impl Key {
@@ -136,8 +136,8 @@ impl RunFilter {
             let (blocks, _): (&mut [Block], _) = words.as_chunks_mut();
             for hash in hashes {
                 let block = &mut blocks[block_of(*hash, self.size.n_blocks)];
-                for (word, bits) in block.iter_mut().zip(bits_of(*hash)) {
-                    *word = (u64::from_le_bytes(*word) | bits).to_le_bytes();
+                for (word, bit) in bits_of(*hash) {
+                    block[word] = (u64::from_le_bytes(block[word]) | bit).to_le_bytes();
                 }
             }
         }
