@@ -55,7 +55,7 @@ impl InputLayout {
     }
 
     pub(super) fn fields(&self) -> &FieldMap {
-        &self.settings.fields
+        &self.layout.fields
     }
 
     pub(super) fn fallback(&self) -> &Fallback {
@@ -84,9 +84,7 @@ impl InputLayout {
     /// # Errors
     /// [`ReadError::Unusable`] if its rows can be no pages.
     pub(super) fn settle(&mut self, columns: &[String]) -> Result<(), ReadError> {
-        if self.is_undecided {
-            self.recognise(&columns.iter().map(|column| column.to_ascii_lowercase()).collect());
-        }
+        self.recognise_columns(columns.iter().map(String::as_str));
         let layout = Arc::make_mut(&mut self.layout);
         layout.is_table = true;
         layout.fields.check_columns(columns, &layout.fallback).map_err(ReadError::Unusable)
@@ -106,9 +104,16 @@ impl InputLayout {
         Record::Mapped(Box::new(MappedRecord { json, number, layout: Arc::clone(&self.layout) }))
     }
 
-    fn recognise(&mut self, names: &BTreeSet<String>) {
+    /// Recognises the preset of a table by the names of its columns, if nothing has settled the layout yet. Returns whether it
+    /// has one.
+    pub(super) fn recognise_columns<'c>(&mut self, columns: impl Iterator<Item = &'c str>) -> bool {
+        self.is_undecided && self.recognise(&columns.map(str::to_ascii_lowercase).collect())
+    }
+
+    /// Returns whether the names are those of a preset.
+    fn recognise(&mut self, names: &BTreeSet<String>) -> bool {
         self.is_undecided = false;
-        let Some(preset) = Preset::recognise(names) else { return };
+        let Some(preset) = Preset::recognise(names) else { return false };
         let fields = FieldMap { preset, ..self.settings.fields.clone() };
         self.layout = Arc::new(layout_of(&fields, &self.name, self.file_time, &self.settings));
         let mut reported = self.settings.reported.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,6 +125,7 @@ impl InputLayout {
                 self.name
             );
         }
+        true
     }
 }
 

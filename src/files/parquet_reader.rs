@@ -95,7 +95,13 @@ impl ParquetRecords {
         // Values in lists and maps are several a row.
         let single: Vec<usize> = (0..leaves.len()).filter(|at| leaves[*at].max_rep_level() == 0).collect();
         let paths: Vec<Vec<String>> = single.iter().map(|at| leaves[*at].path().parts().to_vec()).collect();
-        let found = page_columns(&paths, layout.fields(), layout.fallback())?;
+        let found = match page_columns(&paths, layout.fields(), layout.fallback()) {
+            // FineWeb-Edu has no time but that of its dump, which its preset knows.
+            Err(_) if layout.recognise_columns(paths.iter().filter_map(|path| path.first().map(String::as_str))) => {
+                page_columns(&paths, layout.fields(), layout.fallback())?
+            }
+            found => found?,
+        };
         let reads_any_time = !layout.fields().is_plain();
         layout.settle_as_page();
         let mask = ProjectionMask::leaves(metadata.parquet_schema(), found.iter().map(|(at, _)| single[*at]));

@@ -294,6 +294,11 @@ fn columns_give_the_pages_of_json_with_their_fields() {
             vec![swept("http://a/", "one two", week), swept("http://b/", "three four", week)],
         ),
         (
+            vec![],
+            vec![url(), dump(), words()],
+            vec![swept("http://a/", "one two", week), swept("http://b/", "three four", week)],
+        ),
+        (
             vec!["--map", "url=id"],
             vec![url(), dump(), words(), ("id", strings(["urn:1", "urn:2"])), ("date", strings([DAY; 2]))],
             vec![swept("urn:1", "one two", DAY), swept("urn:2", "three four", DAY)],
