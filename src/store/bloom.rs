@@ -272,6 +272,15 @@ mod tests {
         bloom.may_contain(hashes).into_iter().filter(|found| *found).count()
     }
 
+    /// Filters are in files, and a later version must find the same keys in them.
+    #[test]
+    fn a_key_keeps_its_block_and_its_bits() {
+        let hash = 0x0123_4567_89ab_cdef;
+        assert_eq!((block_of(hash, 1000), spread(hash)), (4, 0x87cb_fbfe_8902_2cea));
+        assert_eq!(bits_of(hash), [(5, 1 << 29), (6, 1 << 13), (7, 1 << 47), (0, 1 << 61), (1, 1 << 52)]);
+        assert_eq!(bits_of(1), [(2, 1 << 41), (3, 1 << 63), (4, 1 << 50), (5, 1 << 13), (6, 1 << 47)]);
+    }
+
     #[test]
     fn no_key_is_lost_over_many_layers_and_few_others_are_found() {
         let (members, others) = (hashes(0..200_000), hashes(200_000..400_000));
