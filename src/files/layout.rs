@@ -54,6 +54,7 @@ impl InputLayout {
         self.is_undecided
     }
 
+    /// Where the parts of a page are.
     pub(super) fn fields(&self) -> &FieldMap {
         &self.layout.fields
     }
