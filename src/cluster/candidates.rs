@@ -152,11 +152,9 @@ impl BatchIndex {
             }
         }
         let has_old = |shingle| self.supers.get(shingle).is_some_and(is_old);
-        let n_others = n_old + wanted.len();
-        let may_nominate = || n_others + UnreadIn::n_together(unread.iter().map(|(part, _)| *part)) >= query.needed;
-        if !unread.is_empty()
-            && (n_others + unread.len() >= query.needed && may_nominate() || supers.iter().any(has_old))
-        {
+        let n_needed = query.needed.saturating_sub(n_old + wanted.len());
+        let parts = unread.iter().map(|(part, _)| *part);
+        if !unread.is_empty() && (UnreadIn::may_share(parts, n_needed) || supers.iter().any(has_old)) {
             wanted.extend(unread.into_iter().map(|(_, shingle)| shingle));
             wanted.sort_unstable();
         }

@@ -62,13 +62,17 @@ pub enum UnreadIn {
 }
 
 impl UnreadIn {
-    /// How many of some lists may have the same document.
-    pub fn n_together(lists: impl Iterator<Item = Self>) -> usize {
+    /// Whether as many as `n` of some lists may have the same document.
+    pub fn may_share(lists: impl Iterator<Item = Self> + Clone, n: usize) -> bool {
+        // Nearly always there are too few.
+        if lists.clone().count() < n {
+            return false;
+        }
         let mut lists: Vec<Self> = lists.collect();
         lists.sort_unstable();
         let n_several = lists.iter().filter(|list| **list == UnreadIn::Several).count();
         let of_parts = lists[..lists.len() - n_several].chunk_by(PartialEq::eq).map(<[_]>::len);
-        of_parts.max().unwrap_or_default() + n_several
+        of_parts.max().unwrap_or_default() + n_several >= n
     }
 }
 

@@ -53,7 +53,7 @@ pub(super) fn unneeded(
         of_page.extend(page.index.iter().filter_map(|shingle| somewhere.get(shingle)));
         let parts = of_page.iter().filter_map(|at| runs_of(&whereabouts[*at]));
         let n_buffered = of_page.len() - parts.clone().count();
-        if of_page.len() >= page.needed && n_buffered + UnreadIn::n_together(parts) >= page.needed {
+        if UnreadIn::may_share(parts, page.needed.saturating_sub(n_buffered)) {
             of_page.iter().for_each(|at| unneeded[*at] = None);
         }
     }
