@@ -687,7 +687,6 @@ mod tests {
                 }
             }
         }
-
     }
 
     proptest! {

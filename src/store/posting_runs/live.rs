@@ -1,4 +1,4 @@
-//! Which runs there are, and looking shingles up in them.
+//! Which runs there are, and their rows and filters.
 
 use super::block::{is_long, lists_of};
 use super::cursor::block_at;
