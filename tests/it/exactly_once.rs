@@ -860,7 +860,8 @@ fn dead_letters_are_the_originals_with_where_and_why() {
     };
     let page = crate::harness::page("http://b/", "2026-11-21T08:00:00Z", "s", "some words");
     outputs.pages.send(0, &[Sent { value: Some(&page), ..Sent::default() }, odd, Sent { key: None, ..odd }]);
-    let mut process = start(&outputs.world());
+    let world = outputs.world();
+    let mut process = start(&world);
     let events = outputs.await_events(3);
     assert_eq!(terminate(&mut process).0, Some(0));
     let letters = see_all(&outputs.dead_letters.brokers, &outputs.dead_letters.name);
@@ -968,7 +969,8 @@ fn one_message_with_huge_headers_does_not_stop_the_stream() {
     Sent { value: Some("not json"), headers, ..Sent::default() }.send(&producer, &outputs.pages.name, 0);
     Sent { value: Some(&page), ..Sent::default() }.send(&producer, &outputs.pages.name, 0);
     producer.flush(PATIENCE).expect("delivered");
-    let mut process = start(&outputs.world());
+    let world = outputs.world();
+    let mut process = start(&world);
     let kinds: Vec<EventType> = outputs.await_events(2).iter().map(Event::kind).collect();
     assert_eq!(kinds, [EventType::Rejected, EventType::Assigned]);
     assert_eq!(terminate(&mut process).0, Some(0));
