@@ -37,6 +37,9 @@ const COMMIT_MAX: Duration = Duration::from_secs(30);
 /// delivers acknowledgements only between attempts.
 const ABORT_MAX: Duration = Duration::from_millis(200);
 
+/// How long to wait for the failure that made librdkafka drop other messages.
+const CAUSE_MAX: Duration = Duration::from_secs(1);
+
 /// How long to wait for unresponsive brokers after a request to shut down.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
@@ -406,8 +409,17 @@ impl KafkaSink {
             }
             self.poll_deliveries();
         }
+        // librdkafka may report the messages that it drops before the one because of which it does.
+        let until = Instant::now() + CAUSE_MAX;
+        while self.producer.context().n_done() < n_sent
+            && self.producer.context().failures().iter().all(is_dropped)
+            && Instant::now() < until
+        {
+            self.poll_deliveries();
+        }
         let failures = self.producer.context().failures();
-        let Some((first, code, is_dead_letter)) = failures.first() else { return Ok(()) };
+        let cause = failures.iter().find(|failure| !is_dropped(failure)).or(failures.first());
+        let Some((first, code, is_dead_letter)) = cause else { return Ok(()) };
         let what = if *is_dead_letter { "the dead letter of event" } else { "event" };
         let why = format!("{what} {first}: {code}");
         let too_large = failures.iter().filter(|(_, code, is_dead_letter)| {
@@ -633,6 +645,11 @@ impl Sink for KafkaSink {
     fn wants_originals(&self) -> bool {
         self.outputs.has_dead_letters()
     }
+}
+
+/// Whether librdkafka dropped a message because something else had failed.
+fn is_dropped((_, code, _): &(u64, RDKafkaErrorCode, bool)) -> bool {
+    matches!(code, RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight)
 }
 
 /// The context of a message in flight.
