@@ -16,6 +16,7 @@ use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext};
 use rdkafka::types::RDKafkaErrorCode;
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -402,32 +403,37 @@ impl KafkaSink {
     /// is lost, and librdkafka would hold the other messages until they time out.
     fn await_deliveries(&mut self, n_sent: usize) -> Result<(), Failure> {
         // librdkafka gives up on each message by itself; the factor covers a librdkafka that does not.
-        let until = Instant::now() + self.settings.message_timeout() * 2;
-        while self.producer.context().n_done() < n_sent && self.producer.context().failures().is_empty() {
+        if !self.poll_until(n_sent, self.settings.message_timeout() * 2, |failures| !failures.is_empty()) {
+            return Err(Failure::Unsure("the brokers neither confirmed nor refused the messages".into()));
+        }
+        // librdkafka may report the messages that it drops before the one because of which it does.
+        self.poll_until(n_sent, CAUSE_MAX, |failures| !failures.iter().all(FailedDelivery::is_dropped));
+        let failures = self.producer.context().failures();
+        let Some(cause) = failures.iter().find(|failure| !failure.is_dropped()).or(failures.first()) else {
+            return Ok(());
+        };
+        let too_large = failures.iter().filter(|failure| failure.is_large_letter()).map(|failure| failure.seq);
+        let too_large: Vec<u64> = too_large.collect();
+        let why = cause.to_string();
+        Err(if too_large.is_empty() {
+            self.classify_code(cause.code, why)
+        } else {
+            self.reduce_letters(&too_large, why)
+        })
+    }
+
+    /// Polls until all messages are acknowledged or `is_enough` says so of the failures. Returns whether either came
+    /// true within `time_max`.
+    fn poll_until(&self, n_sent: usize, time_max: Duration, is_enough: fn(&[FailedDelivery]) -> bool) -> bool {
+        let until = Instant::now() + time_max;
+        let context = self.producer.context();
+        while context.n_done() < n_sent && !is_enough(&context.failures()) {
             if Instant::now() >= until {
-                return Err(Failure::Unsure("the brokers neither confirmed nor refused the messages".into()));
+                return false;
             }
             self.poll_deliveries();
         }
-        // librdkafka may report the messages that it drops before the one because of which it does.
-        let until = Instant::now() + CAUSE_MAX;
-        while self.producer.context().n_done() < n_sent
-            && self.producer.context().failures().iter().all(is_dropped)
-            && Instant::now() < until
-        {
-            self.poll_deliveries();
-        }
-        let failures = self.producer.context().failures();
-        let cause = failures.iter().find(|failure| !is_dropped(failure)).or(failures.first());
-        let Some((first, code, is_dead_letter)) = cause else { return Ok(()) };
-        let what = if *is_dead_letter { "the dead letter of event" } else { "event" };
-        let why = format!("{what} {first}: {code}");
-        let too_large = failures.iter().filter(|(_, code, is_dead_letter)| {
-            *is_dead_letter
-                && matches!(code, RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::InvalidMessageSize)
-        });
-        let too_large: Vec<u64> = too_large.map(|(seq, _, _)| *seq).collect();
-        Err(if too_large.is_empty() { self.classify_code(*code, why) } else { self.reduce_letters(&too_large, why) })
+        true
     }
 
     /// Takes note of dead letters that the brokers refused as too large. The brokers judge whole batches: one that was
@@ -647,11 +653,6 @@ impl Sink for KafkaSink {
     }
 }
 
-/// Whether librdkafka dropped a message because something else had failed.
-fn is_dropped((_, code, _): &(u64, RDKafkaErrorCode, bool)) -> bool {
-    matches!(code, RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight)
-}
-
 /// The context of a message in flight.
 pub(super) struct Sent {
     /// The round of the message. Late acknowledgements of an abandoned round do not count for the next one.
@@ -672,7 +673,36 @@ pub(super) struct Deliveries {
 struct RoundTally {
     round: usize,
     n_done: usize,
-    failures: Vec<(u64, RDKafkaErrorCode, bool)>,
+    failures: Vec<FailedDelivery>,
+}
+
+/// A message that the brokers did not take.
+#[derive(Clone, Copy)]
+struct FailedDelivery {
+    /// The event that the message is about.
+    seq: u64,
+    is_dead_letter: bool,
+    code: RDKafkaErrorCode,
+}
+
+impl FailedDelivery {
+    /// Whether librdkafka dropped the message because something else had failed.
+    fn is_dropped(&self) -> bool {
+        matches!(self.code, RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight)
+    }
+
+    /// Whether the message is a dead letter that is too large for its topic.
+    fn is_large_letter(&self) -> bool {
+        self.is_dead_letter
+            && matches!(self.code, RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::InvalidMessageSize)
+    }
+}
+
+impl fmt::Display for FailedDelivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.is_dead_letter { "the dead letter of event" } else { "event" };
+        write!(f, "{what} {}: {}", self.seq, self.code)
+    }
 }
 
 impl Deliveries {
@@ -688,8 +718,7 @@ impl Deliveries {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner).n_done
     }
 
-    /// The messages that failed: event, error, and whether the message is a dead letter.
-    fn failures(&self) -> Vec<(u64, RDKafkaErrorCode, bool)> {
+    fn failures(&self) -> Vec<FailedDelivery> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner).failures.clone()
     }
 }
@@ -721,7 +750,7 @@ impl ProducerContext for Deliveries {
         tally.n_done += 1;
         if let Err((error, _)) = result {
             let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail);
-            tally.failures.push((sent.seq, code, sent.is_dead_letter));
+            tally.failures.push(FailedDelivery { seq: sent.seq, is_dead_letter: sent.is_dead_letter, code });
         }
     }
 }
