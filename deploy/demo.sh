@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds lookalike, reads the three sweeps of bench-data/, and shows what it found. Needs no broker.
-# The first build takes 10 to 15 minutes on two cores, most of it RocksDB, and reports its progress.
+# The first build takes 10 to 25 minutes on two cores, half of it RocksDB, and reports its progress.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
