@@ -4,38 +4,10 @@
 # Without --program it builds the program first. The package goes to DIR (dist), and its path to standard output. It is made
 # for this Debian and this processor. DEBFULLNAME and DEBEMAIL name its maintainer. CARGO_FLAGS holds more flags for cargo.
 set -euo pipefail
+. "$(dirname "$0")/packaging.sh"
 
-fail() { echo "debian.sh: $*" >&2; exit 1; }
-
-program=
-out=
-while [ $# -gt 0 ]; do
-  [ $# -ge 2 ] || fail "$1 is no option, or lacks its value"
-  case $1 in
-    --program) program=$(realpath "$2") ;;
-    --out) out=$(realpath -m "$2") ;;
-    *) fail "unknown option $1" ;;
-  esac
-  shift 2
-done
-cd "$(dirname "$0")/.."
-out=${out:-$PWD/dist}
-
-if [ -z "$program" ]; then
-  deploy/debian-packages.sh
-  . deploy/target-dir.sh
-  read -ra flags <<<"${CARGO_FLAGS:-}"
-  cargo build --release --locked "${flags[@]}" --bin lookalike >&2
-  program=$CARGO_TARGET_DIR/release/lookalike
-fi
 command -v dpkg-shlibdeps strip >/dev/null || fail "dpkg-shlibdeps or strip is missing: apt-get install dpkg-dev binutils"
 
-# One commit and one program make the same package, to the byte.
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
-export SOURCE_DATE_EPOCH
-umask 022
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 # dpkg-shlibdeps looks for it where a source package has it.
 root=$work/debian/lookalike
 documents=usr/share/doc/lookalike

@@ -4,30 +4,8 @@
 # Without --program it builds the program first. The archive goes to DIR (dist) with a file of its SHA-256, and its path to
 # standard output. deploy/install.sh installs it. CARGO_FLAGS holds more flags for cargo.
 set -euo pipefail
+. "$(dirname "$0")/packaging.sh"
 
-fail() { echo "tarball.sh: $*" >&2; exit 1; }
-
-program=
-out=
-while [ $# -gt 0 ]; do
-  [ $# -ge 2 ] || fail "$1 is no option, or lacks its value"
-  case $1 in
-    --program) program=$(realpath "$2") ;;
-    --out) out=$(realpath -m "$2") ;;
-    *) fail "unknown option $1" ;;
-  esac
-  shift 2
-done
-cd "$(dirname "$0")/.."
-out=${out:-$PWD/dist}
-
-if [ -z "$program" ]; then
-  deploy/debian-packages.sh >&2
-  . deploy/target-dir.sh
-  read -ra flags <<<"${CARGO_FLAGS:-}"
-  cargo build --release --locked "${flags[@]}" --bin lookalike >&2
-  program=$CARGO_TARGET_DIR/release/lookalike
-fi
 for tool in strip ldd gzip tar sha256sum; do
   command -v $tool >/dev/null || fail "there is no $tool; on Debian: apt-get install binutils libc-bin gzip tar coreutils"
 done
@@ -37,12 +15,6 @@ libraries=$(ldd "$program") || fail "ldd cannot read $program; build it for this
 if bundled=$(grep -E 'lib(rocksdb|rdkafka|zstd)\.' <<<"$libraries"); then
   fail "the program needs these from the machine: $bundled; build it without the ..._LIB_DIR variables of these libraries"
 fi
-
-# One commit and one program make the same archive, to the byte.
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
-umask 022
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 
 mkdir -p "$work/bin"
 strip -o "$work/bin/lookalike" "$program"
