@@ -8,7 +8,7 @@
 
 use crate::harness::broker::*;
 use crate::harness::process::{LONG, Process};
-use crate::harness::{World, page, sample_lines, text};
+use crate::harness::{World, records_of_every_kind, sample_lines, text};
 use lookalike::wire::Event;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::producer::{BaseProducer, Producer};
@@ -145,22 +145,6 @@ impl Crawl {
     }
 }
 
-/// Records of every kind.
-fn of_every_kind() -> Vec<String> {
-    let words: String = (0..60).map(|at| format!("word{at} ")).collect();
-    let record = |url: &str, rest: &str| format!(r#"{{"url":"{url}","fetched_at":"2026-01-02T00:00:00Z",{rest}}}"#);
-    vec![
-        page("http://a/1", "2026-01-01T00:00:00Z", "s", &words),
-        page("http://a/2", "2026-01-01T00:00:00Z", "s", &words),
-        "no JSON".into(),
-        page("http://a/1", "2026-01-02T00:00:00Z", "t", &words.replace("word1 ", "other ")),
-        record("http://a/2", r#""redirect_to":"http://a/3""#),
-        record("http://a/1", r#""gone":true"#),
-        record("http://a/4", r#""content_type":"image/png","body":"x""#),
-        page("http://a/3", "2026-01-02T00:00:00Z", "t", &words),
-    ]
-}
-
 fn send(topic: &Topic, partition: i32, lines: &[String]) {
     topic.send_json(partition, &lines.iter().map(String::as_str).collect::<Vec<_>>());
 }
@@ -173,7 +157,7 @@ fn group_offset(crawl: &Crawl, partition: i32) -> Option<i64> {
 #[test]
 fn one_partition_gives_the_very_events_of_run() {
     let Some(crawl) = Crawl::new(1) else { return };
-    let lines = [of_every_kind(), sample_lines(), of_every_kind()].concat();
+    let lines = [records_of_every_kind(), sample_lines(), records_of_every_kind()].concat();
     send(&crawl.pages, 0, &lines);
     let (mut sketcher, mut owner) = (crawl.sketcher("one"), crawl.owner());
     crawl.await_events(lines.len(), &mut [&mut sketcher, &mut owner]);
@@ -183,7 +167,7 @@ fn one_partition_gives_the_very_events_of_run() {
     assert_eq!(crawl.lines(), crawl.plain(&crawl.pages));
     let letters = see_all(&crawl.pages.brokers, &crawl.dead_letters.name);
     let values: Vec<&str> = letters.iter().map(Seen::text).collect();
-    let rejected = [&of_every_kind()[2], &of_every_kind()[6]];
+    let rejected = [&records_of_every_kind()[2], &records_of_every_kind()[6]];
     assert_eq!(values, [rejected, rejected].concat(), "each rejected record is a dead letter once, as it came");
     assert_eq!(letters[1].header("lookalike-offset"), Some("6"));
 }
@@ -201,7 +185,7 @@ fn rejected_records_that_the_topic_refuses_go_with_less_of_the_original() {
     };
     let hex: String = (0..12 << 20).map(|_| digit()).collect();
     let broken = format!(r#"{{"url":"http://a/9","body":"{hex}"#);
-    let lines = of_every_kind();
+    let lines = records_of_every_kind();
     let plain = |at: usize| Sent { value: Some(lines[at].as_str()), ..Sent::default() };
     let many = [("x", hex.as_bytes())];
     let mut sent = vec![
@@ -240,7 +224,7 @@ fn rejected_records_that_the_topic_refuses_go_with_less_of_the_original() {
 #[test]
 fn killed_sketchers_lose_and_double_nothing() {
     let Some(crawl) = Crawl::new(3) else { return };
-    let lines = [of_every_kind(), sample_lines()].concat();
+    let lines = [records_of_every_kind(), sample_lines()].concat();
     let mut n_sent = 0;
     let mut owner = crawl.owner();
     let mut sketchers: Vec<Process> = ["a", "b", "c"].into_iter().map(|name| crawl.sketcher(name)).collect();

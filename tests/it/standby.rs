@@ -10,7 +10,7 @@
 
 use crate::harness::broker::*;
 use crate::harness::process::{LONG, Process};
-use crate::harness::{World, page, sample_lines, text};
+use crate::harness::{World, page, records_of_every_kind, sample_lines, text};
 use lookalike::kafka::{KafkaSettings, KafkaSink, Publishing, check_published};
 use lookalike::ports::{Outgoing, OutputNotes, Sink, StopReason};
 use lookalike::standby::difference;
@@ -201,27 +201,11 @@ impl News {
     }
 }
 
-/// Records of every kind.
-fn of_every_kind() -> Vec<String> {
-    let words: String = (0..60).map(|at| format!("word{at} ")).collect();
-    let record = |url: &str, rest: &str| format!(r#"{{"url":"{url}","fetched_at":"2026-01-02T00:00:00Z",{rest}}}"#);
-    vec![
-        page("http://a/1", "2026-01-01T00:00:00Z", "s", &words),
-        page("http://a/2", "2026-01-01T00:00:00Z", "s", &words),
-        "no JSON".into(),
-        page("http://a/1", "2026-01-02T00:00:00Z", "t", &words.replace("word1 ", "other ")),
-        record("http://a/2", r#""redirect_to":"http://a/3""#),
-        record("http://a/1", r#""gone":true"#),
-        record("http://a/4", r#""content_type":"image/png","body":"x""#),
-        page("http://a/3", "2026-01-02T00:00:00Z", "t", &words),
-    ]
-}
-
 /// Lost if this fails: the way back for who restores an older backup, which `run` refuses.
 #[test]
 fn a_restored_backup_catches_up_and_goes_on() {
     let Some(crawl) = Crawl::new(3) else { return };
-    let lines = [of_every_kind(), sample_lines()].concat();
+    let lines = [records_of_every_kind(), sample_lines()].concat();
     let [first, second, third] = [&lines[..200], &lines[200..500], &lines[500..]];
     crawl.send(first, 3);
     let mut owner = crawl.start("run -q", "owner");
@@ -259,7 +243,7 @@ fn a_restored_backup_catches_up_and_goes_on() {
 #[test]
 fn every_planted_difference_is_caught() {
     let Some(crawl) = Crawl::new(1) else { return };
-    let lines = [of_every_kind(), sample_lines()[..150].to_vec()].concat();
+    let lines = [records_of_every_kind(), sample_lines()[..150].to_vec()].concat();
     crawl.send(&lines, 1);
     let mut owner = crawl.start("run -q", "owner");
     crawl.await_events(lines.len(), &mut [&mut owner]);
@@ -306,7 +290,7 @@ fn every_planted_difference_is_caught() {
 #[test]
 fn a_killed_standby_goes_on() {
     let Some(crawl) = Crawl::new(2) else { return };
-    let lines = [of_every_kind(), sample_lines()].concat();
+    let lines = [records_of_every_kind(), sample_lines()].concat();
     let mut owner = crawl.start("run -q", "owner");
     crawl.send(&lines[..20], 2);
     crawl.await_events(20, &mut [&mut owner]);
@@ -371,7 +355,7 @@ fn a_closing_that_was_interrupted_is_followed() {
 #[test]
 fn who_takes_over_forgets_what_grows_old() {
     let Some(crawl) = Crawl::new(1) else { return };
-    let lines = of_every_kind();
+    let lines = records_of_every_kind();
     crawl.send(&lines, 1);
     let mut owner = crawl.start("run -q", "owner");
     crawl.await_events(lines.len(), &mut [&mut owner]);
@@ -391,7 +375,7 @@ fn who_takes_over_forgets_what_grows_old() {
 #[test]
 fn who_wakes_up_late_is_fenced() {
     let Some(crawl) = Crawl::new(2) else { return };
-    let lines = [of_every_kind(), sample_lines()].concat();
+    let lines = [records_of_every_kind(), sample_lines()].concat();
     let mut owner = crawl.start("run -q", "owner");
     crawl.send(&lines[..50], 2);
     crawl.await_events(50, &mut [&mut owner]);
@@ -438,7 +422,7 @@ fn who_wakes_up_late_is_fenced() {
 fn takeovers() {
     let Some(crawl) = Crawl::new(3) else { return };
     let n_rounds: usize = std::env::var("LOOKALIKE_TAKEOVERS").map_or(4, |n| n.parse().expect("a number"));
-    let lines = [of_every_kind(), sample_lines()].concat();
+    let lines = [records_of_every_kind(), sample_lines()].concat();
     let mut all = lines.iter().cycle().enumerate().map(|(at, line)| {
         // Later rounds have pages of their own.
         if at < lines.len() {
@@ -511,7 +495,7 @@ fn takeovers() {
 #[test]
 fn a_standby_of_the_role_owner_takes_over() {
     let Some(crawl) = Crawl::new(2) else { return };
-    let lines = [of_every_kind(), sample_lines()[..200].to_vec()].concat();
+    let lines = [records_of_every_kind(), sample_lines()[..200].to_vec()].concat();
     let mut sketcher = crawl.start("run -q --role sketcher", "none");
     let mut owner = crawl.start("run -q --role owner", "owner");
     crawl.send(&lines[..100], 2);

@@ -218,6 +218,23 @@ pub fn page(url: &str, fetched_at: &str, sweep: &str, body: &str) -> String {
         .to_string()
 }
 
+/// Records of every kind: pages that are new, equal, changed and moved, what is no JSON, a redirect, a page that is gone, and one of a
+/// type that is not read.
+pub fn records_of_every_kind() -> Vec<String> {
+    let words: String = (0..60).map(|at| format!("word{at} ")).collect();
+    let record = |url: &str, rest: &str| format!(r#"{{"url":"{url}","fetched_at":"2026-01-02T00:00:00Z",{rest}}}"#);
+    vec![
+        page("http://a/1", "2026-01-01T00:00:00Z", "s", &words),
+        page("http://a/2", "2026-01-01T00:00:00Z", "s", &words),
+        "no JSON".into(),
+        page("http://a/1", "2026-01-02T00:00:00Z", "t", &words.replace("word1 ", "other ")),
+        record("http://a/2", r#""redirect_to":"http://a/3""#),
+        record("http://a/1", r#""gone":true"#),
+        record("http://a/4", r#""content_type":"image/png","body":"x""#),
+        page("http://a/3", "2026-01-02T00:00:00Z", "t", &words),
+    ]
+}
+
 /// A page of HTML in the JSONL format.
 fn html_page(url: &str, fetched_at: &str, body: &str) -> String {
     serde_json::json!({"url": url, "fetched_at": fetched_at, "content_type": "text/html", "body": body}).to_string()
