@@ -246,3 +246,8 @@ fn fetch_partitions<C: ClientContext>(
         Some(error) => Err(TopicError::Refused(error.into())),
     }
 }
+
+/// Whether a message was refused because of its size, by librdkafka or by the brokers.
+pub(super) fn is_too_large(code: RDKafkaErrorCode) -> bool {
+    matches!(code, RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::InvalidMessageSize)
+}

@@ -1,6 +1,6 @@
 //! Replays dead letters to the topic they came from, up to the end of the dead letter topic when the replay begins.
 
-use super::client::{LastError, N_FINAL_POLLS, SilentContext, TopicError, held_range, partitions_of};
+use super::client::{LastError, N_FINAL_POLLS, SilentContext, TopicError, held_range, is_too_large, partitions_of};
 use super::headers::dead_letter;
 use super::offsets::{self, OffsetRange, TopicPosition};
 use super::record::to_owned_message;
@@ -348,7 +348,7 @@ impl<'a> Replay<'a> {
     fn delivery_error(&self, (partition, offset): (i32, i64), code: RDKafkaErrorCode) -> SinkError {
         let why = format!("the dead letter at partition {partition}, offset {offset}: {code}");
         match code {
-            RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::InvalidMessageSize => SinkError::new(format!(
+            code if is_too_large(code) => SinkError::new(format!(
                 "{why}; raise max.message.bytes of topic {:?} and replay again, or skip the letter with --from \
                  {partition}={}",
                 self.settings.topic,

@@ -1,7 +1,7 @@
 //! Publishes events to Kafka exactly once: each batch is one transaction, and after any doubt the sink reads the end
 //! of the output.
 
-use super::client::{LastError, N_FINAL_POLLS, TopicError};
+use super::client::{LastError, N_FINAL_POLLS, TopicError, is_too_large};
 use super::output_state::{self, OutputTopicState, StorePosition};
 use super::output_tail::{Tail, TailError, tail_of};
 use super::routing::{OutputMessage, OutputTopics};
@@ -693,8 +693,7 @@ impl FailedDelivery {
 
     /// Whether the message is a dead letter that is too large for its topic.
     fn is_large_letter(&self) -> bool {
-        self.is_dead_letter
-            && matches!(self.code, RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::InvalidMessageSize)
+        self.is_dead_letter && is_too_large(self.code)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Sends sketched records to the owner of the store, each to the partition of its page.
 
-use super::client::LastError;
+use super::client::{LastError, is_too_large};
 use super::settings::{KafkaSettings, SettingsError, explain};
 use super::sketches_topic::common_partitions;
 use crate::ports::{Acknowledged, Progress, SinkError, SketchSink, StopReason};
@@ -168,8 +168,7 @@ struct DeliveryState {
 
 impl DeliveryState {
     fn fail(&mut self, sent: Sent, code: RDKafkaErrorCode) {
-        use RDKafkaErrorCode::{InvalidMessageSize, MessageSizeTooLarge};
-        if sent.is_alone && matches!(code, MessageSizeTooLarge | InvalidMessageSize) {
+        if sent.is_alone && is_too_large(code) {
             self.is_refused = true;
         } else {
             self.failure.get_or_insert((sent, code));
