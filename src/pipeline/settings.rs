@@ -12,10 +12,10 @@ pub struct Settings {
     pub look_ups: usize,
     /// Threads that encode decided batches; 0: one for each four cores.
     pub encoders: usize,
-    /// Most records in a micro-batch.
+    /// Most records in a micro-batch, and at most a quarter of those between source and store.
     pub batch_records_max: usize,
-    /// How long a micro-batch waits for more records at most, in milliseconds. It goes after 4 where nothing else is being
-    /// looked up.
+    /// How long a micro-batch waits for more records at most, in milliseconds. It goes after 4 where the source has no more at
+    /// hand and nothing else is being looked up.
     pub batch_latency_ms_max: u64,
     /// Most records between source and store.
     pub in_flight_records_max: usize,
@@ -37,9 +37,9 @@ impl Default for Settings {
             sketchers: 0,
             look_ups: 0,
             encoders: 0,
-            batch_records_max: 1024,
-            batch_latency_ms_max: 100,
-            in_flight_records_max: 8192,
+            batch_records_max: 4096,
+            batch_latency_ms_max: 250,
+            in_flight_records_max: 16384,
             in_flight_mib_max: 256,
             sketch_cache_mib: 128,
             repeat_cache_mib: 64,
@@ -49,7 +49,15 @@ impl Default for Settings {
     }
 }
 
+/// A stream holds at least so many full batches: one is gathered while others are looked up, decided and written.
+const BATCHES_IN_FLIGHT_MIN: usize = 4;
+
 impl Settings {
+    /// Most records in a micro-batch. One that is full before the stream is leaves room for the next.
+    pub(super) fn batch_records(&self) -> usize {
+        self.batch_records_max.min(self.in_flight_records_max / BATCHES_IN_FLIGHT_MIN).max(1)
+    }
+
     /// What is wrong with the settings, if anything.
     pub fn problem(&self) -> Option<String> {
         let zero = |name: &str| Some(format!("{name} is 0, must be at least 1"));

@@ -3,7 +3,7 @@
 use super::backpressure::Backpressure;
 use super::error::PipelineError;
 use super::sequencer::{Sequencer, Ticketed};
-use super::sketched_record::SketchedRecord;
+use super::sketched_record::{SketchedChunk, SketchedRecord};
 use super::stats::Stats;
 use crate::document::Fingerprint;
 use crate::intake::{SketchHeader, SketchMessage};
@@ -44,7 +44,7 @@ impl<'a> SketchSender<'a> {
     /// Those of the sink.
     pub fn run(
         &mut self,
-        sketched: &Receiver<Ticketed<Vec<SketchedRecord>>>,
+        sketched: &Receiver<Ticketed<SketchedChunk>>,
         committed: &Sender<ProgressMap>,
         shutdown: &AtomicBool,
     ) -> Result<(), PipelineError> {
@@ -55,8 +55,8 @@ impl<'a> SketchSender<'a> {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            while let Some(records) = sequencer.pop() {
-                records.into_iter().try_for_each(|record| self.send(record))?;
+            while let Some(chunk) = sequencer.pop() {
+                chunk.records.into_iter().try_for_each(|record| self.send(record))?;
             }
             self.collect(Duration::ZERO)?;
             if self.is_news {

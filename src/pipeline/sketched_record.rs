@@ -1,7 +1,15 @@
-//! A record between the sketchers and the store.
+//! Records between the sketchers and the store.
 
 use crate::intake::SketchedPage;
 use crate::wire::{Message, Origin, Rejection};
+
+/// The records of a [`Chunk`](super::ingest::Chunk).
+pub(super) struct SketchedChunk {
+    /// The records, in order.
+    pub records: Vec<SketchedRecord>,
+    /// Whether the source may have had more at hand when it gave them.
+    pub has_more: bool,
+}
 
 /// A record ready to be looked up and decided.
 pub(super) struct SketchedRecord {

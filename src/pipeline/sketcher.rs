@@ -5,7 +5,7 @@ use super::cache::Cache;
 use super::ingest::Chunk;
 use super::poison::PoisonTracker;
 use super::sequencer::Ticketed;
-use super::sketched_record::SketchedRecord;
+use super::sketched_record::{SketchedChunk, SketchedRecord};
 use super::stats::Stats;
 use crate::document::Fingerprint;
 use crate::intake::{RecordSketcher, SketchMessage, SketchedPage};
@@ -57,7 +57,7 @@ pub(super) fn run(
     mut sketcher: RecordSketcher,
     is_stored: impl Fn(&Equivalences) -> bool,
     work: &Receiver<Chunk>,
-    out: &Sender<Ticketed<Vec<SketchedRecord>>>,
+    out: &Sender<Ticketed<SketchedChunk>>,
     keep_originals: bool,
     repeats: &Repeats,
     backpressure: &Backpressure,
@@ -65,7 +65,7 @@ pub(super) fn run(
     poison: &PoisonTracker,
 ) {
     let sketch_seconds = stats.sketch_seconds();
-    for Chunk { ticket, records, n_bytes } in work {
+    for Chunk { ticket, records, n_bytes, has_more } in work {
         let n_repaired = sketcher.n_repaired();
         let prepare = |incoming: Incoming| {
             let begin = Instant::now();
@@ -87,7 +87,7 @@ pub(super) fn run(
             kill_point!("sketched");
             SketchedRecord { origin, from, chain, outcome, original }
         };
-        let item = records.into_iter().map(prepare).collect();
+        let item = SketchedChunk { records: records.into_iter().map(prepare).collect(), has_more };
         stats.mended(sketcher.n_repaired() - n_repaired);
         backpressure.release_bytes(n_bytes);
         if out.send(Ticketed { ticket, item }).is_err() {

@@ -13,7 +13,7 @@ use super::poison::PoisonTracker;
 use super::publisher::Publisher;
 use super::sequencer::Ticketed;
 use super::settings::Settings;
-use super::sketched_record::SketchedRecord;
+use super::sketched_record::SketchedChunk;
 use super::sketcher;
 use super::stats::Stats;
 use super::syncer::{self, Written};
@@ -78,7 +78,7 @@ impl<'e, S: Store> Stages<'e, S> {
         source: Box<dyn Source>,
         committed: Receiver<ProgressMap>,
         (sketcher, repeats, keep_originals): (impl Fn() -> RecordSketcher, &'e sketcher::Repeats, bool),
-    ) -> Started<'scope, Ticketed<Vec<SketchedRecord>>, IngestEnd> {
+    ) -> Started<'scope, Ticketed<SketchedChunk>, IngestEnd> {
         let &Stages { store, settings, backpressure, shutdown, stats, poison, .. } = self;
         let n_sketchers = threads(settings.sketchers, 1);
         let (work_out, work_in) = bounded(CHUNKS_WAITING * n_sketchers);
@@ -232,7 +232,7 @@ impl<'e, S: Store> Stages<'e, S> {
 
     /// Batches that may wait to be synced, and to be published. Many small ones, so that they go out together.
     fn n_waiting(&self) -> usize {
-        let n_together = EVENTS_WAITING_MAX / self.settings.batch_records_max;
+        let n_together = EVENTS_WAITING_MAX / self.settings.batch_records();
         let n = if self.poison.is_cautious() { SINGLES_WAITING_MAX } else { n_together };
         n.max(BATCHES_WAITING_MIN)
     }
