@@ -77,8 +77,12 @@ impl<K: ShardKey, V> ShardedMap<K, V> {
         self.0[shard_of(&key)].insert(key, value);
     }
 
-    fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        self.0.iter().flatten()
+    /// What `each` makes of all entries. A list that grew as they come, from shards of which none says how many follow, would be
+    /// copied each time that it doubles.
+    fn map<T>(&self, each: impl Fn((&K, &V)) -> T) -> Vec<T> {
+        let mut all = Vec::with_capacity(self.len());
+        all.extend(self.0.iter().flatten().map(each));
+        all
     }
 
     fn len(&self) -> usize {
@@ -156,7 +160,7 @@ impl Chains {
         // Most chains have one posting. Fetching the newest posting of every chain here lets the cache misses
         // overlap.
         let newest = |(shingle, head): (&Shingle, &u32)| (*shingle, self.postings[*head as usize]);
-        let mut chains: Vec<(Shingle, (DocumentId, u32))> = self.heads.iter().map(newest).collect();
+        let mut chains: Vec<(Shingle, (DocumentId, u32))> = self.heads.map(newest);
         chains.sort_unstable_by_key(|(shingle, _)| *shingle);
         let mut documents = Vec::new();
         for (shingle, (newest, before)) in chains {
@@ -208,9 +212,7 @@ impl Part {
 
     /// All equivalence fingerprints, ascending, with their documents.
     pub fn sorted_equal(&self) -> Vec<(Fingerprint, DocumentId)> {
-        let fingerprint = |(high, low): Halves| Fingerprint::from_halves(high, low);
-        let mut all: Vec<(Fingerprint, DocumentId)> =
-            self.equal.iter().map(|(halves, document)| (fingerprint(*halves), *document)).collect();
+        let mut all = self.equal.map(|((high, low), document)| (Fingerprint::from_halves(*high, *low), *document));
         all.sort_unstable();
         all
     }
@@ -341,7 +343,7 @@ impl PostingBuffer {
 
     /// All buffered shingles of one kind.
     pub fn shingles(&self, kind: PostingKind) -> BTreeSet<Shingle> {
-        self.parts().flat_map(|part| part.chains(kind).heads.iter().map(|(shingle, _)| *shingle)).collect()
+        self.parts().flat_map(|part| part.chains(kind).heads.map(|(shingle, _)| *shingle)).collect()
     }
 }
 
