@@ -41,7 +41,7 @@ impl Default for Settings {
             batch_latency_ms_max: 250,
             in_flight_records_max: 16384,
             in_flight_mib_max: 256,
-            sketch_cache_mib: 128,
+            sketch_cache_mib: 64,
             repeat_cache_mib: 64,
             skip_poison_records: true,
             cluster_size_alarm: 100_000,
