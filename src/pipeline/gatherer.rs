@@ -166,21 +166,27 @@ mod tests {
         let ((pages_out, pages_in), (work_out, work_in)) = (unbounded(), bounded(0));
         let idle = Arc::<IdleCount>::default();
         let gatherer = Gatherer::new(pages_in, CloseRequests::default(), &settings, Arc::default(), Arc::clone(&idle));
+        let (looked_up, sizes) = unbounded();
         std::thread::scope(|scope| {
             scope.spawn(move || gatherer.run(&work_out));
-            let looking_up = scope.spawn(|| {
-                let mut n_records = Vec::new();
+            scope.spawn(move || {
                 while let Ok(Ticketed { item: Next::Pages(pages), .. }) = idle.while_idle(|| work_in.recv()) {
-                    n_records.push(pages.len());
+                    looked_up.send(pages.len()).expect("somebody counts");
                 }
-                n_records
             });
+            let mut batches = Vec::new();
             for (ticket, n_records) in [(0, 3), (1, 5)] {
                 pages_out.send(chunk(ticket, n_records, has_more)).expect("sent");
-                std::thread::sleep(10 * COMPANY_WAIT);
+                if has_more {
+                    // Time in which a batch would go that does not wait.
+                    std::thread::sleep(10 * COMPANY_WAIT);
+                } else {
+                    batches.push(sizes.recv().expect("a batch"));
+                }
             }
             drop(pages_out);
-            looking_up.join().expect("no panic")
+            batches.extend(sizes);
+            batches
         })
     }
 
