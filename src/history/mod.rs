@@ -15,6 +15,7 @@ mod effects;
 mod missing;
 mod moves;
 mod page_sighting;
+mod positions;
 mod timeline;
 mod view;
 
@@ -24,4 +25,5 @@ pub use counts::HistoryCounts;
 pub use effects::{ContentChange, HistoryEffects, LatePage, Move, MoveEvidence, Present};
 pub use missing::MissingUrl;
 pub use page_sighting::PageSighting;
+pub use positions::Positions;
 pub use view::{StoredSighting, View};

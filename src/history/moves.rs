@@ -129,13 +129,15 @@ impl<V: View> MoveFinder<'_, '_, V> {
 
     /// Where the last copies, or members of their clusters, were seen later: of several places the one with the most similar
     /// path, then the newest.
-    fn places(&self, wanted: &[Wanted]) -> Result<Vec<Option<(String, DocumentId)>>, V::Error> {
+    fn places(&mut self, wanted: &[Wanted]) -> Result<Vec<Option<(String, DocumentId)>>, V::Error> {
         let members_of = |wanted: &Wanted| self.clusters.members(wanted.missing.document).take(MEMBERS_MAX);
         let documents: BTreeSet<DocumentId> = wanted.iter().flat_map(members_of).collect();
         let documents: Vec<DocumentId> = documents.into_iter().collect();
         let mut places_of: FxHashMap<DocumentId, BTreeSet<Fingerprint>> = FxHashMap::default();
         let mut keys = BTreeSet::new();
-        for sighting in self.newest_sightings(&documents)? {
+        let mut sightings = self.view.newest_sightings(&documents, PLACES_OF_DOCUMENT_MAX)?;
+        sightings.extend(self.timeline.sightings_of(&documents).cloned());
+        for sighting in StoredSighting::newest_of_each(sightings, PLACES_OF_DOCUMENT_MAX) {
             let Some(document) = sighting.moment.seen.document() else { continue };
             places_of.entry(document).or_default().insert(sighting.url);
             keys.insert(sighting.url);
@@ -162,16 +164,6 @@ impl<V: View> MoveFinder<'_, '_, V> {
             best.map(|(_, _, url, document)| (url.clone(), document))
         };
         Ok(wanted.iter().map(place).collect())
-    }
-
-    /// The newest sightings of documents, those of the batch among them.
-    fn newest_sightings(&self, documents: &[DocumentId]) -> Result<Vec<StoredSighting>, V::Error> {
-        let mut all = self.view.newest_sightings(documents, PLACES_OF_DOCUMENT_MAX)?;
-        let is_wanted = |sighting: &&StoredSighting| {
-            sighting.moment.seen.document().is_some_and(|document| documents.binary_search(&document).is_ok())
-        };
-        all.extend(self.timeline.sightings.iter().flatten().filter(is_wanted).cloned());
-        Ok(StoredSighting::newest_of_each(all, PLACES_OF_DOCUMENT_MAX))
     }
 
     /// The states of URLs, as the batch leaves them so far.

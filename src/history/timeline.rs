@@ -3,6 +3,7 @@
 use super::effects::HistoryEffects;
 use super::missing::MissingUrl;
 use super::page_sighting::PageSighting;
+use super::positions::Positions;
 use super::view::{StoredSighting, View};
 use crate::cluster::Decision;
 use crate::document::{DocumentId, Fingerprint, Seed, host_key};
@@ -40,6 +41,8 @@ pub(super) struct Marked {
 pub(super) struct Timeline {
     /// The sighting of each page so far; none for a rejected record.
     pub sightings: Vec<Option<StoredSighting>>,
+    by_url: Positions<Fingerprint>,
+    by_document: Positions<DocumentId>,
     /// URLs that were never seen before, by fingerprint.
     pub new_urls: Vec<(Fingerprint, String)>,
     /// The states of the batch's URLs after the pages so far, and those of other URLs whose move was found.
@@ -137,7 +140,8 @@ impl Timeline {
         let mut history = Vec::new();
         if known.is_some() {
             history = view.observations(*key)?;
-            let earlier = self.sightings.iter().flatten().filter(|sighting| sighting.url == *key);
+            self.by_url.read_on(&self.sightings, url_of);
+            let earlier = self.by_url.of(*key, &self.sightings).flatten();
             history.extend(earlier.map(|sighting| sighting.moment.clone()));
         }
         // A sighting that comes twice follows itself and changes nothing.
@@ -163,12 +167,20 @@ impl Timeline {
     }
 
     /// Whether the document of the page that was added last stood at its URL before, by the URL's whole history.
-    pub fn has_stood<V: View>(&self, view: &V) -> Result<bool, V::Error> {
+    pub fn has_stood<V: View>(&mut self, view: &V) -> Result<bool, V::Error> {
         let Some((Some(last), earlier)) = self.sightings.split_last() else { return Ok(false) };
         let document = last.moment.seen.document();
-        let of_batch = earlier.iter().flatten().filter(|sighting| sighting.url == last.url);
-        Ok(of_batch.into_iter().any(|sighting| sighting.moment.seen.document() == document)
+        self.by_url.read_on(earlier, url_of);
+        let mut of_batch = self.by_url.of(last.url, earlier).flatten();
+        Ok(of_batch.any(|sighting| sighting.moment.seen.document() == document)
             || has_stood(&view.observations(last.url)?, document))
+    }
+
+    /// The sightings of some documents, those of each in order.
+    pub fn sightings_of<'t>(&'t mut self, documents: &'t [DocumentId]) -> impl Iterator<Item = &'t StoredSighting> {
+        let document_of = |sighting: &Option<StoredSighting>| sighting.as_ref()?.moment.seen.document();
+        self.by_document.read_on(&self.sightings, document_of);
+        documents.iter().flat_map(|document| self.by_document.of(*document, &self.sightings)).flatten()
     }
 
     /// Marks a URL as lost, which is in this state. Nothing where no page stood there when the sweep began.
@@ -240,6 +252,10 @@ impl Timeline {
             ..HistoryEffects::default()
         }
     }
+}
+
+fn url_of(sighting: &Option<StoredSighting>) -> Option<Fingerprint> {
+    Some(sighting.as_ref()?.url)
 }
 
 /// Whether two copies are of one document that stood all the time between them.

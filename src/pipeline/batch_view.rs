@@ -121,8 +121,7 @@ impl<S: Store> history::View for BatchView<'_, S> {
     }
 
     fn urls(&self, keys: &[Fingerprint]) -> Result<Vec<String>, StoreError> {
-        let in_flight = self.in_flight.urls(keys);
-        answered(keys, |key| in_flight.get(&key).map(|url| url.to_string()), |keys| self.store.urls(keys))
+        answered(keys, |key| self.in_flight.url(key).map(str::to_string), |keys| self.store.urls(keys))
     }
 
     fn newest_sightings(&self, documents: &[DocumentId], limit_each: usize) -> Result<Vec<StoredSighting>, StoreError> {

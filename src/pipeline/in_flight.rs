@@ -5,12 +5,13 @@
 
 use crate::cluster::{BatchIndex, add_documents};
 use crate::document::{DocumentId, Fingerprint};
+use crate::history::Positions;
 use crate::ports::{Batch, StoredSighting};
 use crate::sketch::{Equivalences, Shingle, Sketch};
 use crate::sweep::{Observation, SweepRow, UrlState};
 use crossbeam::channel::{Receiver, Sender};
-use rustc_hash::FxHashMap;
-use std::collections::{HashSet, VecDeque};
+use std::cell::OnceCell;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A decided batch.
@@ -20,6 +21,30 @@ pub(super) struct DecidedBatch {
     index: BatchIndex,
     /// Where each new document was first seen, in their order.
     first_urls: Vec<String>,
+    /// Where its sightings of each document, its sightings of each URL, and the names of its new URLs are, once that was asked.
+    by_document: OnceCell<Positions<DocumentId>>,
+    by_url: OnceCell<Positions<Fingerprint>>,
+    names: OnceCell<Positions<Fingerprint>>,
+}
+
+impl DecidedBatch {
+    fn sightings_of_document(&self, document: DocumentId) -> impl Iterator<Item = &StoredSighting> {
+        let sightings = &self.batch.sightings;
+        let new = || Positions::new(sightings, |sighting| sighting.moment.seen.document());
+        self.by_document.get_or_init(new).of(document, sightings)
+    }
+
+    fn sightings_of_url(&self, url: Fingerprint) -> impl Iterator<Item = &StoredSighting> {
+        let sightings = &self.batch.sightings;
+        self.by_url.get_or_init(|| Positions::new(sightings, |sighting| Some(sighting.url))).of(url, sightings)
+    }
+
+    /// The URL behind a fingerprint, if the batch saw it first.
+    fn name_of(&self, url: Fingerprint) -> Option<&str> {
+        let names = &self.batch.urls;
+        let found = self.names.get_or_init(|| Positions::new(names, |(key, _)| Some(*key))).of(url, names).next();
+        found.map(|(_, name)| name.as_str())
+    }
 }
 
 /// What a list has after those in flight were laid over it.
@@ -53,7 +78,8 @@ impl InFlight {
 
     /// Adds a batch as it was decided. `first_urls` are those of its new documents.
     pub fn add(&mut self, batch: Arc<Batch>, index: BatchIndex, first_urls: Vec<String>) {
-        self.batches.push_back(DecidedBatch { batch, index, first_urls });
+        let (by_document, by_url, names) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+        self.batches.push_back(DecidedBatch { batch, index, first_urls, by_document, by_url, names });
         self.n_decided += 1;
     }
 
@@ -163,23 +189,16 @@ impl InFlight {
             .find_map(|decided| decided.batch.sweeps.iter().find(|(other, _)| other == name).map(|(_, row)| *row))
     }
 
-    /// The URLs behind some fingerprints, of those in flight.
-    pub fn urls(&self, keys: &[Fingerprint]) -> FxHashMap<Fingerprint, &str> {
-        let keys: HashSet<Fingerprint> = keys.iter().copied().collect();
-        let urls = self.batches.iter().flat_map(|decided| &decided.batch.urls);
-        urls.filter(|(key, _)| keys.contains(key)).map(|(key, url)| (*key, url.as_str())).collect()
+    /// The URL behind a fingerprint, if a batch in flight saw it first.
+    pub fn url(&self, key: Fingerprint) -> Option<&str> {
+        self.newest_first().find_map(|decided| decided.name_of(key))
     }
 
     /// The sightings of a URL. A batch that has any has the state of the URL, too.
     fn sightings_of(&self, url: Fingerprint) -> impl Iterator<Item = &StoredSighting> {
         let has_state =
             move |decided: &&DecidedBatch| decided.batch.states.binary_search_by_key(&url, |(other, _)| *other).is_ok();
-        let sightings = self.batches.iter().filter(has_state).flat_map(|decided| &decided.batch.sightings);
-        sightings.filter(move |sighting| sighting.url == url)
-    }
-
-    fn sightings(&self) -> impl Iterator<Item = &StoredSighting> {
-        self.batches.iter().flat_map(|decided| &decided.batch.sightings)
+        self.batches.iter().filter(has_state).flat_map(move |decided| decided.sightings_of_url(url))
     }
 
     /// Adds the sightings of a URL that are in flight to those in the store; oldest first, each once.
@@ -201,12 +220,10 @@ impl InFlight {
         limit_each: usize,
         mut all: Vec<StoredSighting>,
     ) -> Vec<StoredSighting> {
-        let wanted: HashSet<DocumentId> = documents.iter().copied().collect();
         let n_stored = all.len();
-        let is_wanted = |sighting: &&StoredSighting| {
-            sighting.moment.seen.document().is_some_and(|document| wanted.contains(&document))
-        };
-        all.extend(self.sightings().filter(is_wanted).cloned());
+        for decided in &self.batches {
+            all.extend(documents.iter().flat_map(|document| decided.sightings_of_document(*document)).cloned());
+        }
         if all.len() == n_stored {
             return all;
         }
@@ -323,5 +340,18 @@ mod tests {
         let newest = in_flight.complete_newest(&[DocumentId(3)], 2, all[..2].to_vec());
         assert_eq!(newest, [all[2].clone(), all[1].clone()]);
         assert_eq!(in_flight.complete_newest(&[DocumentId(4)], 2, Vec::new()), []);
+    }
+
+    #[test]
+    fn urls_are_named_by_the_batch_that_saw_them_first() {
+        let (mut in_flight, _retired) = InFlight::new();
+        for urls in [vec![(7, "a"), (8, "b")], vec![(9, "c")]] {
+            let urls = urls.into_iter().map(|(key, url)| (Fingerprint(key), url.to_string())).collect();
+            in_flight.add(Arc::new(Batch { urls, ..Batch::default() }), BatchIndex::default(), Vec::new());
+        }
+        let names = [7, 8, 9, 10].map(|key| in_flight.url(Fingerprint(key)));
+        assert_eq!(names, [Some("a"), Some("b"), Some("c"), None]);
+        in_flight.retire(1);
+        assert_eq!(in_flight.url(Fingerprint(7)), None);
     }
 }
