@@ -156,7 +156,7 @@ impl Crawl {
             url: format!("http://host-{}.example/page-{document}.html", document % 600_000),
             fetched_at: FetchTime(850_000_000_000_000 + document as i64 * 1000),
             sweep: Some("1996-04".into()),
-            content: Some(content),
+            content: Some(Arc::new(content)),
             redirect_to: None,
             said: None,
             text: None,

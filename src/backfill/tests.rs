@@ -179,7 +179,7 @@ fn page(rule: &StoreRule, number: usize, shingles: BTreeSet<Shingle>, n_supers: 
         url: format!("http://a/{}", number % 7),
         fetched_at: FetchTime(number as i64 % 5),
         sweep: Some(format!("s{}", number % 3)),
-        content: Some(SketchedContent {
+        content: Some(Arc::new(SketchedContent {
             equivalences: Equivalences { identical: key(0), lexical: key(1), shingle },
             index: values[..values.len().min(rule.sketch.index_candidates())].to_vec(),
             mod_shingles: values.iter().copied().filter(|value| value % 3 == 0).collect(),
@@ -197,7 +197,7 @@ fn page(rule: &StoreRule, number: usize, shingles: BTreeSet<Shingle>, n_supers: 
                 form: SketchForm::Sample { values, bound: 1 << 40 },
                 confirmation: None,
             }),
-        }),
+        })),
         redirect_to: None,
         said: None,
         text: None,

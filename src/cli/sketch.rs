@@ -199,7 +199,8 @@ impl Printer<'_> {
             let page = page_record(record, &self.limits);
             let begin = Instant::now();
             let outcome = self.sketcher.sketch(&page);
-            timing.add(begin.elapsed(), outcome.ok().and_then(|page| page.content));
+            let took = begin.elapsed();
+            timing.add(took, outcome.ok().and_then(|page| page.content).as_deref());
             return Ok(());
         }
         let line = Line::new(origin, self.sketcher.sketch(&record), &self.rule);
@@ -213,7 +214,7 @@ impl Printer<'_> {
 }
 
 impl Timing {
-    fn add(&mut self, took: Duration, content: Option<SketchedContent>) {
+    fn add(&mut self, took: Duration, content: Option<&SketchedContent>) {
         match content {
             Some(content) => {
                 self.n_pages += 1;

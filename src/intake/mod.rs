@@ -193,7 +193,7 @@ fn sketched_page<K>(page: &Page, outcome: SketchOutcome<K>, sweep_cut: SweepCut)
     let (content, known) = match outcome {
         SketchOutcome::Nothing => (None, None),
         SketchOutcome::Known(known) => (None, Some(known)),
-        SketchOutcome::Content(content) => (Some(content), None),
+        SketchOutcome::Content(content) => (Some(Arc::new(content)), None),
     };
     let fetched_at = page.fetched_at;
     let sweep = page.sweep.clone().or_else(|| sweep_cut.name(fetched_at));

@@ -186,7 +186,7 @@ fn decode_page(kind: u8, bytes: &mut &[u8]) -> Option<SketchedPage> {
         GONE => {}
         REDIRECT => page.redirect_to = Some(decode_string(bytes)?),
         PAGE => {
-            page.content = Some(SketchedContent::decode(bytes)?);
+            page.content = Some(Arc::new(SketchedContent::decode(bytes)?));
             if decode_flag(bytes)? {
                 page.said = Some(Arc::new(Said::decode(decode_bytes(bytes)?)?));
             }

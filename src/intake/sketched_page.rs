@@ -16,8 +16,8 @@ pub struct SketchedPage {
     pub fetched_at: FetchTime,
     /// The sweep that saw it.
     pub sweep: Option<String>,
-    /// The content; `None` if the page no longer exists or is elsewhere.
-    pub content: Option<SketchedContent>,
+    /// The content; `None` if the page no longer exists or is elsewhere. It is shared: pages of equal bytes have the same.
+    pub content: Option<Arc<SketchedContent>>,
     /// Where the page is now; only without content.
     pub redirect_to: Option<String>,
     /// What the page says about itself and others, where the sketcher reads that.

@@ -139,7 +139,7 @@ impl<S: Store> LookUp<'_, S> {
 
 /// A page's content, where it has one.
 pub(super) fn content_of(page: &SketchedRecord) -> Option<&SketchedContent> {
-    page.outcome.as_ref().ok()?.content.as_ref()
+    page.outcome.as_ref().ok()?.content.as_deref()
 }
 
 /// The contents of a batch's pages.

@@ -13,17 +13,17 @@ use crate::ports::{Incoming, Store};
 use crate::sketch::{Equivalences, SketchOutcome, SketchedContent};
 use crate::wire::{Message, Reason, Record, Rejection};
 use crossbeam::channel::{Receiver, Sender};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 /// Sketched contents of recent pages, by the fingerprint of their bytes. A third of the pages of a crawl are byte for byte those
 /// of the crawl before.
-pub(super) struct Repeats(Mutex<Cache<Fingerprint, SketchedContent>>);
+pub(super) struct Repeats(Mutex<Cache<Fingerprint, Arc<SketchedContent>>>);
 
 impl Repeats {
     /// An empty cache of at most so many bytes.
     pub fn new(n_bytes_max: usize) -> Self {
-        Repeats(Mutex::new(Cache::new(n_bytes_max, SketchedContent::n_bytes_in_memory)))
+        Repeats(Mutex::new(Cache::new(n_bytes_max, |content| content.n_bytes_in_memory())))
     }
 
     /// Sketches a record, unless a page of the same bytes is in the cache. What a page says is read unless its document
@@ -35,8 +35,9 @@ impl Repeats {
         is_stored: impl FnOnce(&Equivalences) -> bool,
     ) -> Result<SketchedPage, Rejection> {
         let cache = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let may_be_new = |outcome: &SketchOutcome<SketchedContent>| match outcome {
-            SketchOutcome::Content(content) | SketchOutcome::Known(content) => !is_stored(&content.equivalences),
+        let may_be_new = |outcome: &SketchOutcome<Arc<SketchedContent>>| match outcome {
+            SketchOutcome::Content(content) => !is_stored(&content.equivalences),
+            SketchOutcome::Known(content) => !is_stored(&content.equivalences),
             SketchOutcome::Nothing => false,
         };
         let find = |identical| cache().get(identical);
@@ -44,8 +45,7 @@ impl Repeats {
         if repeated.is_some() {
             page.content = repeated;
         } else if let Some(content) = &page.content {
-            let kept = content.clone();
-            cache().insert(content.equivalences.identical, kept);
+            cache().insert(content.equivalences.identical, Arc::clone(content));
         }
         Ok(page)
     }

@@ -181,7 +181,10 @@ fn visit(page: SketchedPage, known: Option<KnownBody>, seed: &Seed, rule: &Sketc
     let (key, host) = (seed.fingerprint("url", &[page.url.as_bytes()]), host_key(seed, &page.url));
     let content = match (known, page.content) {
         (Some(known), _) => VisitContent::Known(known),
-        (None, Some(content)) => VisitContent::Sketched(Box::new(new_document(content, page.text, key, rule))),
+        (None, Some(content)) => {
+            let content = Arc::unwrap_or_clone(content);
+            VisitContent::Sketched(Box::new(new_document(content, page.text, key, rule)))
+        }
         (None, None) => VisitContent::None,
     };
     let seen = page.redirect_to.map_or(Seen::Gone, Seen::Redirect);

@@ -175,7 +175,7 @@ impl SketchColumns {
         self.redirect_to.append_option(page.redirect_to.as_deref());
         self.reason.append_null();
         self.message.append_null();
-        self.content.push(page.content.as_ref())
+        self.content.push(page.content.as_deref())
     }
 
     /// The rows so far as columns of [`sketch_schema`], and none are left.
@@ -287,7 +287,7 @@ impl<'a> Columns<'a> {
             }
             kind => {
                 let (content, redirect_to) = match kind {
-                    PAGE => (Some(self.content(at)?), None),
+                    PAGE => (Some(Arc::new(self.content(at)?)), None),
                     REDIRECT => (None, Some(text("redirect_to")?.to_string())),
                     GONE => (None, None),
                     _ => return None,
