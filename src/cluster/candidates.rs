@@ -14,6 +14,7 @@ use super::view::{PostingList, UnreadIn, View};
 use crate::document::{DocumentId, Fingerprint};
 use crate::sketch::{Equivalences, Shingle};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use std::cmp::Reverse;
 
 /// How many documents a common shingle nominates: the first that had it.
@@ -24,6 +25,9 @@ const CANDIDATES_KEPT_MAX: usize = 4096;
 
 /// The most representatives that one page is compared with: those that share the most shingles with it.
 const REPRESENTATIVES_COMPARED_MAX: usize = 16;
+
+/// The documents of one shingle, ascending. Most shingles are of one document or of a few, which need no memory of their own.
+pub type Documents = SmallVec<[DocumentId; 4]>;
 
 /// The first documents that had a shingle which is now common. The shingle's list is full, so they never change.
 pub type Representatives = Box<[DocumentId]>;
@@ -71,7 +75,7 @@ fn rarity(n_documents: usize) -> u64 {
 
 /// Appends a document to a shingle's list unless the list is over the limit, and returns whether it did. Lists are
 /// in the order of arrival and stop one past the limit, so that the length alone shows whether a shingle is common.
-pub(super) fn append_capped(documents: &mut Vec<DocumentId>, document: DocumentId, limit: usize) -> bool {
+pub(super) fn append_capped(documents: &mut Documents, document: DocumentId, limit: usize) -> bool {
     let has_room = documents.len() <= limit;
     if has_room {
         documents.push(document);
@@ -87,7 +91,7 @@ pub struct BatchIndex {
     pub equal: FxHashMap<Fingerprint, DocumentId>,
     /// Index shingle → documents. A list over the limit belongs to a common shingle and nominates only its
     /// representatives.
-    pub postings: FxHashMap<Shingle, Vec<DocumentId>>,
+    pub postings: FxHashMap<Shingle, Documents>,
     /// Index shingle → where in the store there may be documents of it besides those in `postings`, because its list was
     /// [left unread](PostingList::Unread).
     pub unread: FxHashMap<Shingle, UnreadIn>,
@@ -95,7 +99,7 @@ pub struct BatchIndex {
     /// also those whose list was left unread. None: no document is known to be so.
     pub first_recent: Option<DocumentId>,
     /// Super shingle → documents. A list over the limit still nominates the documents in it.
-    pub supers: FxHashMap<Shingle, Vec<DocumentId>>,
+    pub supers: FxHashMap<Shingle, Documents>,
 }
 
 impl BatchIndex {
@@ -116,7 +120,7 @@ impl BatchIndex {
             self.postings.reserve(index.len());
             for (shingle, list) in index.iter().zip(view.postings_for(&index, pages)?) {
                 match list {
-                    PostingList::Read(documents) => _ = self.postings.insert(*shingle, documents),
+                    PostingList::Read(documents) => _ = self.postings.insert(*shingle, documents.into()),
                     PostingList::Unread(part) => _ = self.unread.insert(*shingle, part),
                 }
             }
@@ -134,16 +138,16 @@ impl BatchIndex {
         view: &V,
     ) -> Result<(), V::Error> {
         self.load_supers(supers, view)?;
-        let is_old = |list: &Vec<DocumentId>| list.first().is_some_and(|first| self.is_old(*first));
+        let is_old = |list: &Documents| list.first().is_some_and(|first| self.is_old(*first));
         let (mut wanted, mut unread, mut n_old) = (Vec::new(), Vec::new(), 0);
         for shingle in &query.index {
             let list = self.postings.get(shingle);
             // Most were read, and are empty.
-            if list.is_some_and(Vec::is_empty) {
+            if list.is_some_and(Documents::is_empty) {
                 continue;
             }
             match (self.unread.get(shingle), list) {
-                (Some(_), list) if list.map_or(0, Vec::len) + rule.unread_max() >= rule.common_limit => {
+                (Some(_), list) if list.map_or(0, Documents::len) + rule.unread_max() >= rule.common_limit => {
                     wanted.push(*shingle);
                 }
                 (Some(part), _) => unread.push((*part, *shingle)),
@@ -173,8 +177,10 @@ impl BatchIndex {
         if shingles.is_empty() {
             return Ok(());
         }
-        for (shingle, list) in shingles.iter().zip(view.postings(shingles)?) {
-            add_documents(self.postings.entry(*shingle).or_default(), &list);
+        for (shingle, mut list) in shingles.iter().zip(view.postings(shingles)?) {
+            let known = self.postings.entry(*shingle).or_default();
+            add_documents(&mut list, known);
+            *known = list.into();
             self.unread.remove(shingle);
         }
         Ok(())
@@ -189,7 +195,7 @@ impl BatchIndex {
         let supers = missing(supers.iter(), &self.supers);
         if !supers.is_empty() {
             let lists = view.supers(&supers)?;
-            self.supers.extend(supers.into_iter().zip(lists));
+            self.supers.extend(supers.into_iter().zip(lists.into_iter().map(Documents::from)));
         }
         Ok(())
     }
@@ -244,10 +250,7 @@ pub fn add_documents(list: &mut Vec<DocumentId>, documents: &[DocumentId]) {
 }
 
 /// Those of some shingles that `known` does not contain, ascending.
-fn missing<'s>(
-    shingles: impl Iterator<Item = &'s Shingle>,
-    known: &FxHashMap<Shingle, Vec<DocumentId>>,
-) -> Vec<Shingle> {
+fn missing<'s>(shingles: impl Iterator<Item = &'s Shingle>, known: &FxHashMap<Shingle, Documents>) -> Vec<Shingle> {
     let mut missing: Vec<Shingle> = shingles.filter(|shingle| !known.contains_key(shingle)).copied().collect();
     missing.sort_unstable();
     missing.dedup();
@@ -261,7 +264,7 @@ mod tests {
     use crate::sketch::Sketch;
     use std::sync::Arc;
 
-    fn list(documents: &[u32]) -> Vec<DocumentId> {
+    fn list(documents: &[u32]) -> Documents {
         documents.iter().copied().map(DocumentId).collect()
     }
 
@@ -320,7 +323,7 @@ mod tests {
 
     impl View for Document7 {
         fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
-            Ok(vec![list(&[7]); shingles.len()])
+            Ok(vec![list(&[7]).into_vec(); shingles.len()])
         }
 
         fn supers(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, TooManyDocuments> {
@@ -356,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_list_stops_growing_one_past_the_limit() {
-        let mut list = Vec::new();
+        let mut list = Documents::new();
         let added: Vec<bool> = (1..=5).map(|id| append_capped(&mut list, DocumentId(id), 2)).collect();
         assert_eq!(added, [true, true, true, false, false]);
         assert_eq!(list.len(), 3);

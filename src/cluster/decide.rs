@@ -519,7 +519,7 @@ mod tests {
         }
         assert_eq!(world.effects.common.len(), 1);
         assert_eq!(world.push("t d").relation, Relation::New);
-        assert_eq!(world.batch.postings.values().map(Vec::len).max(), Some(3));
+        assert_eq!(world.batch.postings.values().map(|list| list.len()).max(), Some(3));
     }
 
     /// Pages of a few words from a small vocabulary, so that they resemble each other in every degree.

@@ -17,7 +17,7 @@ mod union_find;
 mod view;
 
 pub use candidates::{
-    BatchIndex, REPRESENTATIVES_MAX, Representatives, add_documents, candidates_by_representatives,
+    BatchIndex, Documents, REPRESENTATIVES_MAX, Representatives, add_documents, candidates_by_representatives,
     first_representatives,
 };
 pub use counts::{ClusterCounts, EqualCluster};

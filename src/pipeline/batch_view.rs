@@ -4,7 +4,7 @@
 use super::cache::Cache;
 use super::in_flight::InFlight;
 use super::look_up::Histories;
-use crate::cluster::{self, NewDocument, SketchView};
+use crate::cluster::{self, Documents, NewDocument, SketchView};
 use crate::document::{DocumentId, Fingerprint};
 use crate::history::{self, MissingUrl, StoredSighting};
 use crate::ports::{Store, StoreError};
@@ -70,17 +70,21 @@ impl<S: Store> SketchView for BatchView<'_, S> {
 
 impl<S: Store> cluster::View for BatchView<'_, S> {
     fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
-        let mut lists = self.store.postings(shingles)?;
-        for (shingle, list) in shingles.iter().zip(&mut lists) {
-            self.in_flight.complete_posting(*shingle, list);
-        }
-        Ok(lists)
+        let complete = |(shingle, list): (&Shingle, Vec<DocumentId>)| {
+            let mut list = Documents::from(list);
+            self.in_flight.complete_posting(*shingle, &mut list);
+            list.into_vec()
+        };
+        Ok(shingles.iter().zip(self.store.postings(shingles)?).map(complete).collect())
     }
 
     fn supers(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
-        let mut lists = self.store.supers(shingles)?;
-        shingles.iter().zip(&mut lists).for_each(|(shingle, list)| self.in_flight.complete_super(*shingle, list));
-        Ok(lists)
+        let complete = |(shingle, list): (&Shingle, Vec<DocumentId>)| {
+            let mut list = Documents::from(list);
+            self.in_flight.complete_super(*shingle, &mut list);
+            list.into_vec()
+        };
+        Ok(shingles.iter().zip(self.store.supers(shingles)?).map(complete).collect())
     }
 }
 

@@ -99,10 +99,13 @@ fn decide(prepared: &mpsc::Receiver<Ticketed<Found>>, out: &mpsc::Sender<u64>) {
         while let Some(found) = sequencer.pop() {
             let batch = batches.next().expect("a batch");
             in_flight.retire(found.n_visible);
-            let mut index = BatchIndex { postings: found.lists.into_iter().collect(), ..BatchIndex::default() };
+            let mut index = BatchIndex {
+                postings: found.lists.into_iter().map(|(shingle, list)| (shingle, list.into())).collect(),
+                ..BatchIndex::default()
+            };
             in_flight.complete(&mut index, std::iter::empty());
             for (shingle, list) in &mut index.postings {
-                assert_eq!(*list, truth(batch, *shingle), "batch {batch}, shingle {shingle}");
+                assert_eq!(list.to_vec(), truth(batch, *shingle), "batch {batch}, shingle {shingle}");
                 list.push(DocumentId(batch as u32 + 1));
             }
             in_flight.add(std::sync::Arc::<Batch>::default(), index, Vec::new());

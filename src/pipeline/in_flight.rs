@@ -3,7 +3,7 @@
 //! A look-up begins when some number of batches is visible, and reads those batches at least. A later batch may already be
 //! in what it read, or not: every row here replaces or completes what was read, so both come to the same.
 
-use crate::cluster::{BatchIndex, add_documents};
+use crate::cluster::{BatchIndex, Documents, add_documents};
 use crate::document::{DocumentId, Fingerprint};
 use crate::history::Positions;
 use crate::ports::{Batch, StoredSighting};
@@ -12,6 +12,7 @@ use crate::sweep::{Observation, SweepRow, UrlState};
 use crossbeam::channel::{Receiver, Sender};
 use std::cell::OnceCell;
 use std::collections::VecDeque;
+use std::mem::take;
 use std::sync::Arc;
 
 /// A decided batch.
@@ -114,7 +115,7 @@ impl InFlight {
             self.complete_posting(*shingle, list);
         }
         index.unread.retain(|shingle, _| {
-            let mut list = Vec::new();
+            let mut list = Documents::new();
             let completed = self.complete_posting(*shingle, &mut list);
             if completed == Completed::Whole || !list.is_empty() {
                 index.postings.insert(*shingle, list);
@@ -128,7 +129,7 @@ impl InFlight {
 
     /// Completes the list of an index shingle. Only a batch that used a list can have added to it. It knows all of it, or, where
     /// it left it unread, the documents in flight at least.
-    pub fn complete_posting(&self, shingle: Shingle, list: &mut Vec<DocumentId>) -> Completed {
+    pub fn complete_posting(&self, shingle: Shingle, list: &mut Documents) -> Completed {
         let newest = self.newest_first().find_map(|decided| {
             let newest = decided.index.postings.get(&shingle)?;
             Some((newest, decided.index.unread.contains_key(&shingle)))
@@ -139,7 +140,9 @@ impl InFlight {
                 Completed::Whole
             }
             Some((newest, true)) => {
-                add_documents(list, newest);
+                let mut documents = take(list).into_vec();
+                add_documents(&mut documents, newest);
+                *list = documents.into();
                 Completed::AsRead
             }
             None => Completed::AsRead,
@@ -147,7 +150,7 @@ impl InFlight {
     }
 
     /// Completes the list of a super shingle.
-    pub fn complete_super(&self, shingle: Shingle, list: &mut Vec<DocumentId>) {
+    pub fn complete_super(&self, shingle: Shingle, list: &mut Documents) {
         if let Some(newest) = self.newest_first().find_map(|decided| decided.index.supers.get(&shingle)) {
             list.clone_from(newest);
         }
@@ -278,7 +281,7 @@ mod tests {
         fn lists_are_those_after_the_batch_before(steps in steps()) {
             let (mut in_flight, _retired) = InFlight::new();
             // The lists after each number of batches.
-            let mut truth: Vec<Vec<Vec<DocumentId>>> = vec![vec![Vec::new(); N_SHINGLES as usize]];
+            let mut truth: Vec<Vec<Documents>> = vec![vec![Documents::new(); N_SHINGLES as usize]];
             let mut n_visible = 0;
             for (n, (used, added, advance, seen, unread, read)) in steps.into_iter().enumerate() {
                 n_visible = (n_visible + advance).min(n);
@@ -303,7 +306,9 @@ mod tests {
                         if read[shingle as usize] {
                             let mut stored = truth_of((n_visible + seen[shingle as usize]).min(n)).clone();
                             in_flight.complete_posting(shingle, &mut stored);
-                            add_documents(list, &stored);
+                            let mut stored = stored.into_vec();
+                            add_documents(&mut stored, list);
+                            *list = stored.into();
                             index.unread.remove(&shingle);
                         }
                     }
