@@ -10,16 +10,31 @@ const N_LANES: usize = 4;
 /// With fewer windows in a lane than this, starting a lane costs more than it saves.
 const LANE_WINDOWS_MIN: usize = 8;
 
-/// The constants of the fast path. A value exists only where the processor has the instructions.
+/// What the multiplications need.
 #[derive(Clone)]
-pub(super) struct CarryLess {
-    polynomial: u64,
+pub(super) struct Constants {
+    pub polynomial: u64,
     /// The quotient of x^128 by the modulus, without its highest term x^64 (Barrett's constant).
-    quotient: u64,
+    pub quotient: u64,
     /// x to the power of 64 times the window.
-    out: u64,
-    window: usize,
+    pub out: u64,
+    pub window: usize,
 }
+
+impl Constants {
+    pub fn new(polynomial: Polynomial, window: usize) -> Self {
+        Constants {
+            polynomial: polynomial.0,
+            quotient: polynomial.barrett_quotient(),
+            out: polynomial.power_of_x(64 * window),
+            window,
+        }
+    }
+}
+
+/// The fast path. A value exists only where the processor has the instructions.
+#[derive(Clone)]
+pub(super) struct CarryLess(Constants);
 
 /// The windows of one stretch of tokens.
 struct Lane<'a> {
@@ -29,13 +44,7 @@ struct Lane<'a> {
 
 impl CarryLess {
     pub(super) fn detect(polynomial: Polynomial, window: usize) -> Option<Self> {
-        let new = || CarryLess {
-            polynomial: polynomial.0,
-            quotient: polynomial.barrett_quotient(),
-            out: polynomial.power_of_x(64 * window),
-            window,
-        };
-        instructions::are_available().then(new)
+        instructions::are_available().then(|| CarryLess(Constants::new(polynomial, window)))
     }
 
     /// Fills the first windows of the sequence, each as `finish` maps it, and returns how many: all but a few, or
@@ -47,7 +56,7 @@ impl CarryLess {
         }
         let mut chunks = found.chunks_exact_mut(lane_len);
         let lanes = std::array::from_fn(|lane| Lane {
-            tokens: &tokens[lane * lane_len..(lane + 1) * lane_len + self.window - 1],
+            tokens: &tokens[lane * lane_len..(lane + 1) * lane_len + self.0.window - 1],
             found: chunks.next().unwrap_or_default(),
         });
         #[expect(unsafe_code, reason = "the instruction is known to be there only at run time")]
@@ -61,10 +70,10 @@ impl CarryLess {
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "pclmulqdq"))]
     #[cfg_attr(target_arch = "aarch64", target_feature(enable = "aes"))]
     fn fill(&self, finish: impl Fn(u64) -> u64, mut lanes: [Lane<'_>; N_LANES]) {
-        let constants = pair(self.polynomial, self.quotient);
-        let out = pair(0, self.out);
+        let Constants { polynomial, quotient, out, window } = self.0;
+        let (constants, out) = (pair(polynomial, quotient), pair(0, out));
         let mut residues = [pair(0, 0); N_LANES];
-        for n in 0..self.window - 1 {
+        for n in 0..window - 1 {
             for (residue, lane) in residues.iter_mut().zip(&lanes) {
                 *residue = reduced(joined(*residue, lane.tokens[n]), constants);
             }
@@ -74,7 +83,7 @@ impl CarryLess {
         for n in 0..lanes[0].found.len() {
             for ((residue, outgoing), lane) in residues.iter_mut().zip(&mut outgoing).zip(&mut lanes) {
                 // residue · x^64 + outgoing · x^(64 · window) + incoming, below x^128.
-                let incoming = joined(*residue, lane.tokens[n + self.window - 1]);
+                let incoming = joined(*residue, lane.tokens[n + window - 1]);
                 *residue = reduced(sum(incoming, times(*outgoing, out)), constants);
                 *outgoing = lane.tokens[n];
                 lane.found[n] = finish(low(*residue));

@@ -9,6 +9,8 @@
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod carry_less;
+#[cfg(target_arch = "x86_64")]
+mod carry_less_wide;
 mod certainty;
 mod codec;
 mod confirmation;

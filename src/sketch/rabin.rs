@@ -3,6 +3,8 @@
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::carry_less::CarryLess;
+#[cfg(target_arch = "x86_64")]
+use super::carry_less_wide::WideCarryLess;
 use super::gf2::Polynomial;
 use wide::u8x64;
 
@@ -35,6 +37,8 @@ pub struct Rabin {
     out: Multiplier,
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     carry_less: Option<CarryLess>,
+    #[cfg(target_arch = "x86_64")]
+    wide: Option<WideCarryLess>,
     window: usize,
 }
 
@@ -46,6 +50,8 @@ impl Rabin {
             out: Multiplier::new(polynomial, polynomial.power_of_x(64 * window)),
             #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
             carry_less: CarryLess::detect(polynomial, window),
+            #[cfg(target_arch = "x86_64")]
+            wide: WideCarryLess::detect(polynomial, window),
             window,
         }
     }
@@ -103,11 +109,17 @@ impl Rabin {
     pub fn windows(&self, tokens: &[u64], finish: impl Fn(u64) -> u64, found: &mut Vec<u64>) {
         let before = found.len();
         found.resize(before + (tokens.len() + 1).saturating_sub(self.window), 0);
-        let found = &mut found[before..];
+        let (mut tokens, mut found) = (tokens, &mut found[before..]);
+        // Each path leaves some windows of the end to the next.
+        #[cfg(target_arch = "x86_64")]
+        if let Some(wide) = &self.wide {
+            let n_found = wide.windows(tokens, &finish, found);
+            (tokens, found) = (&tokens[n_found..], &mut found[n_found..]);
+        }
         #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         if let Some(carry_less) = &self.carry_less {
             let n_found = carry_less.windows(tokens, &finish, found);
-            return self.windows_by_tables(&tokens[n_found..], finish, &mut found[n_found..]);
+            (tokens, found) = (&tokens[n_found..], &mut found[n_found..]);
         }
         self.windows_by_tables(tokens, finish, found);
     }
@@ -180,12 +192,20 @@ mod tests {
             window in 1usize..12,
         ) {
             let polynomial = Polynomial::from_seed(&Seed(seed));
-            let rabin = Rabin::new(polynomial, window);
+            #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "there is no wide path"))]
+            let mut rabin = Rabin::new(polynomial, window);
             let residue = |tokens: &[u64]| slow_residue(polynomial, tokens.iter().flat_map(|token| bits(*token)));
             let expected: Vec<u64> = tokens.windows(window).map(residue).collect();
             let mut found = Vec::new();
             rabin.windows(&tokens, |residue| residue, &mut found);
             prop_assert_eq!(&found, &expected);
+            #[cfg(target_arch = "x86_64")]
+            {
+                rabin.wide = None;
+                found.clear();
+                rabin.windows(&tokens, |residue| residue, &mut found);
+                prop_assert_eq!(&found, &expected);
+            }
             let mut by_tables = vec![0; expected.len()];
             rabin.windows_by_tables(&tokens, |residue| residue, &mut by_tables);
             prop_assert_eq!(by_tables, expected);
