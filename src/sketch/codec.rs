@@ -157,13 +157,16 @@ fn encode_parity(words: &[u64], out: &mut Vec<u8>) -> u8 {
     let n_bits = words.len() * 64;
     let n_ones = words.iter().map(|word| word.count_ones() as usize).sum();
     out.push(n_bits.ilog2() as u8);
-    let start = out.len();
-    encode_varint(n_ones as u64, out);
-    rice::encode(zeros_before_ones(words), rice_parameter_of_zeros(n_ones, n_bits), out);
-    if out.len() - start < n_bits / 8 {
-        return SPARSE_PARITY;
+    let (start, parameter) = (out.len(), rice_parameter_of_zeros(n_ones, n_bits));
+    // Steps without a remainder take one bit for each zero and each one, no fewer than the bitmap has.
+    if parameter > 0 {
+        encode_varint(n_ones as u64, out);
+        rice::encode(zeros_before_ones(words), parameter, out);
+        if out.len() - start < n_bits / 8 {
+            return SPARSE_PARITY;
+        }
+        out.truncate(start);
     }
-    out.truncate(start);
     out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
     PARITY
 }

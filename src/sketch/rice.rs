@@ -23,12 +23,13 @@ pub(super) fn encode(steps: impl Iterator<Item = u32>, k: u32, out: &mut Vec<u8>
     };
     for step in steps {
         let mut quotient = step >> k;
-        while quotient >= 16 {
-            push(0xffff, 16);
-            quotient -= 16;
+        while quotient + k >= 32 {
+            let part = quotient.min(16);
+            push((1 << part) - 1, part);
+            quotient -= part;
         }
-        push((1 << quotient) - 1, quotient + 1);
-        push(u64::from(step) & ((1 << k) - 1), k);
+        let remainder = u64::from(step) & ((1 << k) - 1);
+        push(remainder << (quotient + 1) | ((1 << quotient) - 1), quotient + 1 + k);
     }
     out.extend_from_slice(&bits.to_le_bytes()[..n_bits.div_ceil(8) as usize]);
 }
