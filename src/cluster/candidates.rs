@@ -117,7 +117,8 @@ impl BatchIndex {
     ) -> Result<(), V::Error> {
         let index = missing(pages.iter().flat_map(|page| &page.index), &self.postings);
         if !index.is_empty() {
-            self.postings.reserve(index.len());
+            // A few more come while the batch is decided, and a table that grows moves all its lists.
+            self.postings.reserve(index.len() + index.len() / 16);
             for (shingle, list) in index.iter().zip(view.postings_for(&index, pages)?) {
                 match list {
                     PostingList::Read(documents) => _ = self.postings.insert(*shingle, documents.into()),

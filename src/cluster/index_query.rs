@@ -23,7 +23,8 @@ pub struct IndexQuery {
 impl IndexQuery {
     /// Creates the query from a page's smallest shingles, ascending. At most `index_size` of them index the page.
     pub fn new(smallest: &[Shingle], index_size: usize, rule: &MatchRule, is_common: impl Fn(Shingle) -> bool) -> Self {
-        let mut query = IndexQuery::default();
+        let mut query =
+            IndexQuery { index: Vec::with_capacity(index_size.min(smallest.len())), ..IndexQuery::default() };
         for shingle in smallest {
             if query.index.len() == index_size {
                 break;

@@ -11,7 +11,7 @@ use super::view::View;
 use crate::cluster::{Clusters, Decider, Decision};
 use crate::document::{DocumentId, Fingerprint, Seed};
 use crate::sketch::Sketch;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -63,7 +63,8 @@ impl History {
         pages: &'p [Option<PageSighting<'p>>],
     ) -> Result<HistoryBatch<'_, 'p>, V::Error> {
         let timeline = Timeline::read(view, pages)?;
-        let urls = pages.iter().flatten().map(|page| (page.key, page.url)).collect();
+        let mut urls = FxHashMap::with_capacity_and_hasher(pages.len(), FxBuildHasher);
+        urls.extend(pages.iter().flatten().map(|page| (page.key, page.url)));
         let reports = self.missing.as_mut().map(|missing| (missing, Reports::default()));
         Ok(HistoryBatch { seed: self.seed, pages, urls, timeline, reports, counts: &mut self.counts })
     }

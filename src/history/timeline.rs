@@ -56,6 +56,9 @@ impl Timeline {
     /// Reads what is known of the URLs and sweeps of a batch, one question for each.
     pub fn read<V: View>(view: &V, pages: &[Option<PageSighting<'_>>]) -> Result<Self, V::Error> {
         let mut timeline = Timeline::default();
+        timeline.sightings.reserve(pages.len());
+        timeline.new_urls.reserve(pages.len());
+        timeline.states.reserve(pages.len());
         timeline.read_states(view, pages)?;
         timeline.read_sweeps(view, pages)?;
         Ok(timeline)

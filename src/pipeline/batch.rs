@@ -19,6 +19,7 @@ pub(super) fn decided_rows(
     batch.rows = effects.rows.into_values().collect();
     batch.rows.sort_unstable_by_key(|row| row.document);
     batch.progress = progress_after(pages);
+    batch.documents.reserve(effects.documents.len());
     let mut new_documents = effects.documents.into_iter();
     for ((page, sighting), decision) in pages.iter().zip(sightings).zip(decisions) {
         let Some(sighting) = sighting else { continue };
@@ -68,7 +69,7 @@ pub(super) fn closing_batch(
     next_seq: u64,
     is_listening: bool,
 ) -> (Batch, Vec<Outgoing>) {
-    let mut log = EventLog::new(next_seq);
+    let mut log = EventLog::new(next_seq, 0);
     log.closing(sweep, &closing);
     let mut batch = Batch { next_seq: log.next_seq(), ..Batch::default() };
     add_history(&mut batch, &mut closing.effects);

@@ -10,7 +10,6 @@ use crate::history::{self, MissingUrl, StoredSighting};
 use crate::ports::{Store, StoreError};
 use crate::sketch::{Shingle, Sketch};
 use crate::sweep::{Observation, SweepRow, UrlState};
-use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -24,8 +23,8 @@ pub(super) struct BatchView<'v, S: Store> {
     cache: RefCell<&'v mut SketchCache>,
     /// What was looked up of the batch's URLs.
     histories: &'v Histories,
-    /// The sketches of the batch's own documents.
-    fresh: RefCell<FxHashMap<DocumentId, Arc<Sketch>>>,
+    /// The sketches of the batch's own documents, whose ids are dense.
+    fresh: RefCell<Vec<(DocumentId, Arc<Sketch>)>>,
 }
 
 impl<'v, S: Store> BatchView<'v, S> {
@@ -53,8 +52,12 @@ impl<S: Store> SketchView for BatchView<'_, S> {
 
     fn sketches(&self, documents: &[DocumentId]) -> Result<Vec<Arc<Sketch>>, StoreError> {
         let (fresh, mut cache) = (self.fresh.borrow(), self.cache.borrow_mut());
+        let of_batch = |document: DocumentId| {
+            let (first, _) = fresh.first()?;
+            fresh.get(document.0.checked_sub(first.0)? as usize).map(|(_, sketch)| sketch)
+        };
         let at_hand = |document: &DocumentId| {
-            let own = fresh.get(document).or_else(|| self.in_flight.sketch(*document));
+            let own = of_batch(*document).or_else(|| self.in_flight.sketch(*document));
             own.cloned().or_else(|| cache.get(*document))
         };
         let mut found: Vec<Option<Arc<Sketch>>> = documents.iter().map(at_hand).collect();
@@ -102,7 +105,9 @@ fn answered<K: Copy, V>(
             answers[at] = Some(answer);
         }
     }
-    Ok(answers.into_iter().flatten().collect())
+    let mut all = Vec::with_capacity(answers.len());
+    all.extend(answers.into_iter().flatten());
+    Ok(all)
 }
 
 impl<S: Store> history::View for BatchView<'_, S> {

@@ -192,7 +192,7 @@ fn decide_each<S: Store>(
     index: &mut BatchIndex,
     view: &BatchView<'_, S>,
 ) -> Result<(Vec<Option<Decision>>, Effects), StoreError> {
-    let mut effects = Effects::default();
+    let mut effects = Effects { documents: Vec::with_capacity(pages.len()), ..Effects::default() };
     let mut decisions = Vec::with_capacity(pages.len());
     for page in pages {
         let n_before = effects.documents.len();

@@ -80,7 +80,7 @@ fn encode_pages<S: Store>(
 /// The events of a batch.
 fn describe<S: Store>(store: &S, decided: &mut DecidedPages, first_seq: u64) -> Result<Vec<Outgoing>, PipelineError> {
     let urls = matched_urls(store, decided)?;
-    let mut log = EventLog::new(first_seq);
+    let mut log = EventLog::new(first_seq, (decided.batch.next_seq - first_seq) as usize);
     for (at, (page, decision)) in decided.pages.iter().zip(&decided.decisions).enumerate() {
         log.page(&page.origin, at, described(page, decision.as_ref(), &urls), &decided.history);
     }

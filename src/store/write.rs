@@ -162,9 +162,14 @@ pub struct WrittenPostings {
     last_document: Option<DocumentId>,
 }
 
+/// How many postings a batch's documents have.
+fn n_postings(batch: &Batch) -> usize {
+    batch.documents.iter().flat_map(|(document, _)| postings_of(document)).map(<[_]>::len).sum()
+}
+
 /// The postings of a batch's documents.
 fn buffered_postings(batch: &Batch) -> Vec<BufferedPosting> {
-    let mut postings = Vec::new();
+    let mut postings = Vec::with_capacity(n_postings(batch));
     for (document, _) in &batch.documents {
         for (kind, shingles) in PostingKind::ALL.into_iter().zip(postings_of(document)) {
             for shingle in shingles {
@@ -177,8 +182,9 @@ fn buffered_postings(batch: &Batch) -> Vec<BufferedPosting> {
 
 /// The equivalence fingerprints of a batch's documents.
 fn equal_fingerprints(batch: &Batch) -> Vec<(Fingerprint, DocumentId)> {
-    let of_each = batch.documents.iter().map(|(new, _)| new.equivalences.keys().map(|key| (key, new.document)));
-    of_each.flatten().collect()
+    let mut equal = Vec::with_capacity(3 * batch.documents.len());
+    equal.extend(batch.documents.iter().flat_map(|(new, _)| new.equivalences.keys().map(|key| (key, new.document))));
+    equal
 }
 
 /// Syncs the log, while other threads may write to it.
@@ -297,7 +303,9 @@ impl RocksStore {
 
     fn put_documents(&self, batch: &Batch, rows: &mut WriteBatch) -> Result<(), StoreError> {
         let docs = self.cf(cf::DOCS)?;
-        let (mut pending, mut pending_equal) = (Vec::new(), Vec::new());
+        // Each shingle takes 8 bytes at most, and each document three lengths and three fingerprints of 16 bytes.
+        let mut pending = Vec::with_capacity(8 * n_postings(batch) + 3 * batch.documents.len());
+        let mut pending_equal = Vec::with_capacity(49 * batch.documents.len());
         for (document, first_url) in &batch.documents {
             let key = document.document.0.to_be_bytes();
             rows.put_cf(docs, key, schema::document_row(document, *first_url));

@@ -39,9 +39,9 @@ pub struct EventLog {
 }
 
 impl EventLog {
-    /// An empty log whose first event gets the number `next_seq`.
-    pub fn new(next_seq: u64) -> Self {
-        EventLog { next_seq, events: Vec::new() }
+    /// An empty log whose first event gets the number `next_seq`, with room for `n_events`.
+    pub fn new(next_seq: u64, n_events: usize) -> Self {
+        EventLog { next_seq, events: Vec::with_capacity(n_events) }
     }
 
     /// How many events [`EventLog::page`] makes of a batch of `n_pages` pages.
@@ -150,7 +150,7 @@ mod tests {
         let lost = ["http://a/lost", "http://a/back"].map(|url| LostPage { url: url.into(), document: DocumentId(1) });
         let late = vec![LatePage { page: 1, present: None }];
         let effects = HistoryEffects { late, ..HistoryEffects::default() };
-        let mut log = EventLog::new(0);
+        let mut log = EventLog::new(0, 0);
         log.closing("s", &ClosingBatch { before: SweepRow::begun(FetchTime(0)), lost: lost.into(), effects });
         let changes: Vec<PresentChange> = log.into_events().into_iter().map(|event| event.change).collect();
         assert_eq!(changes, [PresentChange::AsTold, PresentChange::Nothing]);
