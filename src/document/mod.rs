@@ -8,6 +8,7 @@
 
 mod address;
 mod ascii;
+mod ascii_words;
 mod canonical;
 mod charset;
 mod decode;

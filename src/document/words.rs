@@ -20,7 +20,8 @@
 //! Composition is NFC with one additional pair: i + U+0307 is i. Thus İ, which is I + U+0307, becomes the i of its
 //! lower case. Characters unknown to Unicode 17.0.0 end a word, except in planes 2 and 3.
 
-use super::ascii::{self, BLOCK_BYTES};
+use super::ascii;
+use super::ascii_words::{self, Gathered, SEEN_BYTES, STEP_BYTES, WordBuffer};
 use super::unicode::{self, CharClass};
 use simdutf8::basic::from_utf8;
 
@@ -74,42 +75,8 @@ struct WordWriter<'a> {
     gathered: WordBuffer,
 }
 
-/// Letters that are copied at once.
-const COPIED_BYTES: usize = 16;
-
-/// Bytes of ASCII that pass through the buffer at once.
-const STEP_BYTES: usize = 8 * BLOCK_BYTES;
-
-/// Bytes of text that a step reads: copying a word also reads the bytes after it.
-const SEEN_BYTES: usize = STEP_BYTES + COPIED_BYTES;
-
 /// Shorter runs of ASCII are processed character by character.
 const ASCII_MIN: usize = 8;
-
-/// A mask of the lowest `n` bits.
-#[inline]
-fn below(n: usize) -> u64 {
-    if n < 64 { (1 << n) - 1 } else { u64::MAX }
-}
-
-/// The ASCII words of a step, a space before each. Copying also writes beyond the last word.
-type WordBuffer = [u8; STEP_BYTES + 2 * COPIED_BYTES];
-
-/// Copies `len` letters in lower case. The next word overwrites what this writes beyond them.
-#[inline]
-fn gather(seen: &[u8; SEEN_BYTES], from: usize, len: usize, gathered: &mut WordBuffer, to: usize) {
-    let mut done = 0;
-    while let (Some(letters), Some(place)) =
-        (seen[from + done..].first_chunk(), gathered[to + done..].first_chunk_mut())
-    {
-        // Letters become lower-case; digits stay.
-        *place = (u128::from_le_bytes(*letters) | u128::from_le_bytes([b' '; COPIED_BYTES])).to_le_bytes();
-        done += COPIED_BYTES;
-        if done >= len {
-            return;
-        }
-    }
-}
 
 impl<'a> WordWriter<'a> {
     fn new(out: &'a mut String) -> Self {
@@ -141,33 +108,9 @@ impl<'a> WordWriter<'a> {
 
     fn append_ascii_step(&mut self, seen: &[u8; SEEN_BYTES], n_bytes: usize) {
         self.settle();
-        let mut in_word = self.state == WordState::InWord;
-        // Finding all letters first depends on nothing, while the end of a loop over words is hard to predict.
-        let mut masks = [0; STEP_BYTES / BLOCK_BYTES];
-        let offsets = (0..n_bytes).step_by(BLOCK_BYTES);
-        for ((mask, block), at) in masks.iter_mut().zip(seen.as_chunks().0).zip(offsets.clone()) {
-            *mask = ascii::alphanumeric(block) & below(n_bytes - at);
-        }
-        let mut len = 0;
-        for (mask, at) in masks.into_iter().zip(offsets) {
-            let n_more = if in_word { mask.trailing_ones() as usize } else { 0 };
-            gather(seen, at, n_more, &mut self.gathered, len);
-            len += n_more;
-            let letters = mask & !below(n_more);
-            let mut begins = letters & !(letters << 1);
-            let mut ends = !letters & letters << 1;
-            self.n_words += begins.count_ones() as usize;
-            while begins != 0 {
-                let begin = begins.trailing_zeros() as usize;
-                let n_letters = ends.trailing_zeros() as usize - begin;
-                self.gathered[len] = b' ';
-                gather(seen, at + begin, n_letters, &mut self.gathered, len + 1);
-                len += 1 + n_letters;
-                begins &= begins - 1;
-                ends &= ends.wrapping_sub(1);
-            }
-            in_word = mask >> ((n_bytes - at).min(BLOCK_BYTES) - 1) & 1 == 1;
-        }
+        let Gathered { len, n_words, in_word } =
+            ascii_words::gather(seen, n_bytes, self.state == WordState::InWord, &mut self.gathered);
+        self.n_words += n_words;
         self.state = if in_word { WordState::InWord } else { WordState::Outside };
         let from = usize::from(self.out.is_empty() && len > 0);
         match from_utf8(&self.gathered[from..len]) {
