@@ -72,25 +72,32 @@ impl Rabin {
             return;
         }
         let mut begin = 0;
-        let mut long = [(0, 0, 0); BLOCK_BYTES];
+        // Long words are set aside, because the processor cannot predict which words are long, nor how many of a block.
+        let mut long = [LongWord::default(); LONG_TOGETHER + BLOCK_BYTES];
+        let mut n_long = 0;
         // Finding all word ends of a block first keeps the words independent of each other.
         for (block, offset) in text.as_chunks().0.iter().zip((0..).step_by(BLOCK_BYTES)) {
             let mut ends = u8x64::new(*block).simd_eq(u8x64::splat(b' ')).to_bitmask();
-            // Long words are set aside, because the processor cannot predict which words are long.
-            let mut n_long = 0;
             while ends != 0 {
                 let end = offset + ends.trailing_zeros() as usize;
-                long[n_long % BLOCK_BYTES] = (tokens.len(), begin, end);
+                long[n_long] = LongWord { token: tokens.len(), begin, end };
                 n_long += usize::from(end - begin >= 8);
                 tokens.push(short_token(text, begin, end));
                 begin = end + 1;
                 ends &= ends - 1;
             }
-            for (at, begin, end) in &long[..n_long] {
-                tokens[*at] = self.long_token(text, *begin, *end);
+            if n_long > LONG_TOGETHER {
+                self.replace_long(text, &long[..std::mem::take(&mut n_long)], tokens);
             }
         }
+        self.replace_long(text, &long[..n_long], tokens);
         tokens.extend(text[begin..].split(|byte| *byte == b' ').map(|word| self.token(word)));
+    }
+
+    fn replace_long(&self, text: &[u8], words: &[LongWord], tokens: &mut [u64]) {
+        for LongWord { token, begin, end } in words {
+            tokens[*token] = self.long_token(text, *begin, *end);
+        }
     }
 
     /// [`Self::token`] for more than seven bytes of a text.
@@ -147,6 +154,17 @@ fn short_token(text: &[u8], begin: usize, end: usize) -> u64 {
 
 /// Bytes that are searched for spaces at once.
 const BLOCK_BYTES: usize = 64;
+
+/// How many long words are set aside before their fingerprints are computed.
+const LONG_TOGETHER: usize = 96;
+
+/// A word of more than seven bytes, and which token is to be its fingerprint.
+#[derive(Clone, Copy, Default)]
+struct LongWord {
+    token: usize,
+    begin: usize,
+    end: usize,
+}
 
 #[cfg(test)]
 mod tests {
