@@ -16,8 +16,14 @@ impl Multiplier {
     fn new(polynomial: Polynomial, factor: u64) -> Self {
         let mut tables = Box::new([[0; 256]; 8]);
         for (i, table) in tables.iter_mut().enumerate() {
-            for (byte, entry) in table.iter_mut().enumerate() {
-                *entry = polynomial.multiply((byte as u64) << (8 * i), factor);
+            for byte in 1..256_usize {
+                // The product with a sum is the sum of the products.
+                let lowest = byte & byte.wrapping_neg();
+                table[byte] = if byte == lowest {
+                    polynomial.multiply((byte as u64) << (8 * i), factor)
+                } else {
+                    table[lowest] ^ table[byte - lowest]
+                };
             }
         }
         Multiplier(tables)
