@@ -73,22 +73,28 @@ impl<S: Store> SketchView for BatchView<'_, S> {
 
 impl<S: Store> cluster::View for BatchView<'_, S> {
     fn postings(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
-        let complete = |(shingle, list): (&Shingle, Vec<DocumentId>)| {
-            let mut list = Documents::from(list);
-            self.in_flight.complete_posting(*shingle, &mut list);
-            list.into_vec()
-        };
-        Ok(shingles.iter().zip(self.store.postings(shingles)?).map(complete).collect())
+        let complete = |shingle, list: &mut Documents| _ = self.in_flight.complete_posting(shingle, list);
+        Ok(completed(shingles, self.store.postings(shingles)?, complete))
     }
 
     fn supers(&self, shingles: &[Shingle]) -> Result<Vec<Vec<DocumentId>>, StoreError> {
-        let complete = |(shingle, list): (&Shingle, Vec<DocumentId>)| {
-            let mut list = Documents::from(list);
-            self.in_flight.complete_super(*shingle, &mut list);
-            list.into_vec()
-        };
-        Ok(shingles.iter().zip(self.store.supers(shingles)?).map(complete).collect())
+        let complete = |shingle, list: &mut Documents| self.in_flight.complete_super(shingle, list);
+        Ok(completed(shingles, self.store.supers(shingles)?, complete))
     }
+}
+
+/// The lists of some shingles, each completed.
+fn completed(
+    shingles: &[Shingle],
+    lists: Vec<Vec<DocumentId>>,
+    complete: impl Fn(Shingle, &mut Documents),
+) -> Vec<Vec<DocumentId>> {
+    let of_shingle = |(shingle, list): (&Shingle, Vec<DocumentId>)| {
+        let mut list = Documents::from(list);
+        complete(*shingle, &mut list);
+        list.into_vec()
+    };
+    shingles.iter().zip(lists).map(of_shingle).collect()
 }
 
 /// Answers a question of many keys: what is known here first, one question to the store for the rest.

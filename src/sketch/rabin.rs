@@ -209,6 +209,16 @@ mod tests {
             prop_assert_eq!(found, words.map(|word| rabin.token(word.as_bytes())).collect::<Vec<_>>());
         }
 
+        /// More long words than are set aside at a time.
+        #[test]
+        fn many_long_words_are_replaced_in_their_places(lens in proptest::collection::vec(1usize..30, 100..600)) {
+            let rabin = Rabin::new(polynomial(), 3);
+            let words: Vec<String> = lens.iter().zip(0..).map(|(len, n)| format!("{n:0len$}")).collect();
+            let mut found = Vec::new();
+            rabin.tokens(&words.join(" "), &mut found);
+            prop_assert_eq!(found, words.iter().map(|word| rabin.token(word.as_bytes())).collect::<Vec<_>>());
+        }
+
         #[test]
         fn windows_are_residues(
             seed in any::<[u64; 4]>(),
