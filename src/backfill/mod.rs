@@ -24,6 +24,7 @@ mod given_links;
 mod ingest_state;
 mod jobs;
 mod mapping;
+mod min_shared;
 mod phases;
 mod progress;
 mod recluster;

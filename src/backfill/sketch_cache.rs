@@ -4,7 +4,8 @@ use super::checkpoint::Checkpoint;
 use super::context::Context;
 use super::datasets::{DOCUMENTS, ROW_OFFSETS, SHORTENED_INDEXES};
 use super::error::BackfillError;
-use super::rows::{DocumentRow, Pair, sketch_bytes};
+use super::min_shared::MinShared;
+use super::rows::{DocumentRow, sketch_bytes};
 use crate::cluster::MatchRule;
 use crate::document::DocumentId;
 use crate::extsort::RunFile;
@@ -23,30 +24,18 @@ struct SketchFile {
     offsets: Vec<u32>,
 }
 
-/// How many index shingles each document must share with an earlier one to be compared: two bytes of memory a
-/// document.
-pub(super) struct MinShared(Vec<u16>);
-
-impl MinShared {
-    /// Whether a pair is nominated, or its later document shares enough with the earlier one.
-    pub fn makes_candidate(&self, pair: &Pair) -> bool {
-        pair.is_nominated || pair.n_shared >= u32::from(self.0[pair.later().0 as usize - 1])
-    }
-}
-
 /// Reads where the sketches are and what each document must share.
 pub(super) fn open_sketches(checkpoint: &Checkpoint) -> Result<(Arc<SketchFiles>, MinShared), BackfillError> {
     let rule: &MatchRule = &checkpoint.rule().cluster;
-    let min_shared_of = |n_index: u32| u16::try_from(rule.shared_needed(n_index as usize)).unwrap_or(u16::MAX);
     let ingested = checkpoint.ingested();
-    let mut min_shared = Vec::with_capacity(ingested.n_documents() as usize);
+    let mut min_shared = MinShared::default();
     let mut segments = Vec::with_capacity(ingested.segments.len());
     for segment in &ingested.segments {
         let mut offsets = Vec::with_capacity(segment.n_documents() as usize);
         let mut rows = ROW_OFFSETS.open(checkpoint.folder(), &segment.row_offsets)?.read_all();
         while let Some(row) = rows.next_row()? {
             offsets.push(row.offset);
-            min_shared.push(min_shared_of(row.n_index));
+            min_shared.push(rule, row.n_index);
         }
         let documents = DOCUMENTS.open(checkpoint.folder(), &segment.documents)?;
         segments.push(SketchFile { n_documents_before: segment.n_documents_before, documents, offsets });
@@ -54,10 +43,10 @@ pub(super) fn open_sketches(checkpoint: &Checkpoint) -> Result<(Arc<SketchFiles>
     for file in checkpoint.open_dataset(SHORTENED_INDEXES)? {
         let mut rows = file.read_all();
         while let Some(row) = rows.next_row()? {
-            min_shared[row.document.0 as usize - 1] = min_shared_of(row.n_index);
+            min_shared.set(row.document, rule, row.n_index);
         }
     }
-    Ok((Arc::new(SketchFiles { segments }), MinShared(min_shared)))
+    Ok((Arc::new(SketchFiles { segments }), min_shared))
 }
 
 impl SketchFiles {

@@ -137,6 +137,11 @@ impl Clusters {
         ClusterId(self.node(root).link)
     }
 
+    /// The cluster of every document, in the order of their ids.
+    pub fn cluster_of_each(&mut self) -> Vec<ClusterId> {
+        (1..=self.n_documents() as u32).map(|document| self.cluster_of(DocumentId(document))).collect()
+    }
+
     /// The size of a document's cluster, in documents.
     pub fn size_of(&mut self, document: DocumentId) -> u32 {
         let root = self.root(document.0);

@@ -17,9 +17,10 @@ use crate::backfill::datasets::{Dataset, DatasetFile, LINKS, NEIGHBOUR_PAIRS, PA
 use crate::backfill::error::BackfillError;
 use crate::backfill::found_links::found_links;
 use crate::backfill::jobs::{Job, Steps, run_jobs};
+use crate::backfill::min_shared::MinShared;
 use crate::backfill::report::ClusterSizes;
 use crate::backfill::rows::{DocumentRange, LinkRow, Pair};
-use crate::backfill::sketch_cache::{MinShared, SketchCache, open_sketches};
+use crate::backfill::sketch_cache::{SketchCache, open_sketches};
 use crate::backfill::sketching::in_order;
 use crate::backfill::usage::{Meter, Phase};
 use crate::cluster::{Clusters, MatchRule};
@@ -216,9 +217,12 @@ impl<'a> PairDecider<'a> {
     ) -> Result<Vec<DocumentRange>, BackfillError> {
         let lists = Lists::open(checkpoint)?;
         let job = Job::new(PAIR_RANGES.name(), |context| {
-            let (ranges, mut files) = lists.document_ranges(context, cluster_of, true)?;
+            let (lists, mut files) = lists.mixed(context, cluster_of, &self.min_shared)?;
             let mut writer = PAIR_RANGES.create(&context.folder, 0)?;
-            ranges.into_iter().try_for_each(|range| writer.push(range).map(|_| ()))?;
+            lists
+                .document_ranges(context, cluster_of)?
+                .into_iter()
+                .try_for_each(|range| writer.push(range).map(|_| ()))?;
             files.push(writer.finish()?);
             Ok(files)
         });
@@ -235,8 +239,7 @@ impl<'a> PairDecider<'a> {
 
     /// The cluster of every document, as a number.
     fn cluster_of_each(&mut self) -> Vec<u32> {
-        let n = self.clusters.n_documents() as u32;
-        (1..=n).map(|document| self.clusters.cluster_of(DocumentId(document)).0).collect()
+        self.clusters.cluster_of_each().into_iter().map(|cluster| cluster.0).collect()
     }
 }
 

@@ -6,6 +6,7 @@ use super::store_lists::{Parts, StoreLists};
 use super::verify::{Comparer, LinkRule};
 use crate::backfill::context::Context;
 use crate::backfill::error::BackfillError;
+use crate::backfill::min_shared::MinShared;
 use crate::backfill::rows::{LinkRow, Pair};
 use crate::cluster::{Link, MatchRule};
 use crate::document::DocumentId;
@@ -55,10 +56,11 @@ pub(super) fn recluster_parts<S: Snapshot + LinkView + Sync>(
     reclustering.compare_batch()?;
     let mut names = reclustering.names();
     // Under the other policies a document may leave its cluster for another: all lists form pairs.
-    let only_grow = policy == ReclusterPolicy::Components;
-    let (ranges, mixed) = lists.document_ranges(context, &names, only_grow)?;
-    let lists = if only_grow { lists.into_mixed(context, &mixed)? } else { lists };
-    for range in ranges {
+    let lists = match policy {
+        ReclusterPolicy::Components => lists.mixed(context, &names, &reclustering.min_shared)?.0,
+        _ => lists,
+    };
+    for range in lists.document_ranges(context, &names)? {
         lists.form_pairs(context, &names, range)?.each(context, |_| true, |pair| reclustering.add(pair))?;
         reclustering.compare_batch()?;
         names = reclustering.names();
@@ -71,8 +73,7 @@ pub(super) fn recluster_parts<S: Snapshot + LinkView + Sync>(
 /// Clusters under way.
 struct Reclustering<'a, S> {
     comparer: Comparer<'a, S>,
-    /// How many index shingles each document must share with an earlier one to be compared.
-    min_shared: Vec<u16>,
+    min_shared: MinShared,
     /// Candidates that are not compared yet: all pairs of each later document, in order.
     batch: Vec<Pair>,
     forming: Forming,
@@ -81,11 +82,8 @@ struct Reclustering<'a, S> {
 impl<'a, S: Snapshot + LinkView + Sync> Reclustering<'a, S> {
     fn new(store: &'a S, context: &'a Context, rule: LinkRule, policy: ReclusterPolicy) -> Result<Self, BackfillError> {
         let nominating_rule = MatchRule { threshold: rule.threshold, ..store.rule().cluster.clone() };
-        let mut min_shared = vec![0u16; store.n_documents() as usize];
-        store.each_index_size(&mut |document, n_index| {
-            let n = nominating_rule.shared_needed(n_index as usize);
-            min_shared[document.0 as usize - 1] = u16::try_from(n).unwrap_or(u16::MAX);
-        })?;
+        let mut min_shared = MinShared::none(store.n_documents());
+        store.each_index_size(&mut |document, n_index| min_shared.set(document, &nominating_rule, n_index))?;
         Ok(Reclustering {
             comparer: Comparer { store, context, rule, common: store.common_shingles()? },
             min_shared,
@@ -100,7 +98,7 @@ impl<'a, S: Snapshot + LinkView + Sync> Reclustering<'a, S> {
         if is_other && self.batch.len() >= BATCH_PAIRS {
             self.compare_batch()?;
         }
-        if pair.is_nominated || pair.n_shared >= u32::from(self.min_shared[pair.later().0 as usize - 1]) {
+        if self.min_shared.makes_candidate(&pair) {
             self.batch.push(pair);
         }
         Ok(())
