@@ -21,14 +21,15 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 const MANIFEST: &str = "manifest.json";
 const NEW_MANIFEST: &str = "manifest.new";
 const LOCK: &str = "lock";
 
-/// Threads that sync files together.
-const SYNC_THREADS: usize = 8;
+/// Threads that sync or remove files together.
+const FILE_THREADS: usize = 8;
 
 /// The format of the manifest and of all intermediate files. A folder of another format is refused.
 const FORMAT: u32 = 7;
@@ -143,6 +144,8 @@ pub struct Checkpoint<W: Work = MakeStore> {
     sync_failed: bool,
     interval: Duration,
     saved_at: Instant,
+    /// Who waits for the next save.
+    waiting: Option<SyncSender<()>>,
     /// Holds the lock on the folder.
     _lock: File,
 }
@@ -181,6 +184,7 @@ impl<W: Work> Checkpoint<W> {
             sync_failed: false,
             interval: Duration::ZERO,
             saved_at: Instant::now(),
+            waiting: None,
             _lock: lock,
         };
         checkpoint.save()?;
@@ -205,6 +209,7 @@ impl<W: Work> Checkpoint<W> {
             sync_failed: false,
             interval: Duration::ZERO,
             saved_at: Instant::now(),
+            waiting: None,
             _lock: lock,
         })
     }
@@ -364,8 +369,22 @@ impl<W: Work> Checkpoint<W> {
         Ok(())
     }
 
-    fn save_when_due(&mut self) -> Result<(), BackfillError> {
-        if self.saved_at.elapsed() < self.interval { Ok(()) } else { self.save() }
+    /// Saves if the interval is over, or somebody waits.
+    pub(super) fn save_when_due(&mut self) -> Result<(), BackfillError> {
+        if self.waiting.is_none() && self.saved_at.elapsed() < self.interval { Ok(()) } else { self.save() }
+    }
+
+    /// Has the next finished job saved with all before it. What is returned receives a message then, and an error if
+    /// [`Self::end_wait`] comes first.
+    pub(super) fn save_soon(&mut self) -> Receiver<()> {
+        let (waiting, saved) = sync_channel(1);
+        self.waiting = Some(waiting);
+        saved
+    }
+
+    /// Ends the wait for the next save, whether it came or not.
+    pub(super) fn end_wait(&mut self) {
+        self.waiting = None;
     }
 
     /// Makes all files durable.
@@ -376,14 +395,9 @@ impl<W: Work> Checkpoint<W> {
         }
         // After a failed sync the system may report success for a file whose bytes are gone.
         self.sync_failed = true;
+        let sync_named = |name: &String| sync(&self.folder.join(name));
         // The file system writes what waits for it at the same time together.
-        let share = self.unsynced.len().div_ceil(SYNC_THREADS);
-        std::thread::scope(|scope| {
-            let sync_all = |names: &[String]| names.iter().try_for_each(|name| sync(&self.folder.join(name)));
-            let threads: Vec<_> =
-                self.unsynced.chunks(share).map(|names| scope.spawn(move || sync_all(names))).collect();
-            threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| BackfillError::WorkerPanicked)?)
-        })?;
+        each_on_threads(&self.unsynced, sync_named)?;
         sync(&self.folder)?;
         self.sync_failed = false;
         self.unsynced.clear();
@@ -402,19 +416,23 @@ impl<W: Work> Checkpoint<W> {
         write_manifest(&self.folder, &self.manifest).map_err(io_error(&path))?;
         // The interval begins when the save ends, so that a slow disk gets as much time for other work.
         self.saved_at = Instant::now();
+        if let Some(waiting) = self.waiting.take() {
+            // Who no longer waits has failed.
+            let _ = waiting.send(());
+        }
         Ok(())
     }
 
     /// Removes the folder once the store is in its place. The manifest goes last, because it says that the store is
     /// complete.
     pub(super) fn remove(self) -> Result<(), BackfillError> {
-        for entry in fs::read_dir(&self.folder).map_err(io_error(&self.folder))? {
-            let path = entry.map_err(io_error(&self.folder))?.path();
-            if !path.ends_with(MANIFEST) {
-                let remove = if path.is_dir() { fs::remove_dir_all::<&Path> } else { fs::remove_file::<&Path> };
-                remove(&path).map_err(io_error(&path))?;
-            }
-        }
+        let entries = fs::read_dir(&self.folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+        let paths = entries.map_err(io_error(&self.folder))?.into_iter().map(|entry| entry.path());
+        let paths: Vec<PathBuf> = paths.filter(|path| !path.ends_with(MANIFEST)).collect();
+        each_on_threads(&paths, |path| {
+            let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+            removed.map_err(io_error(path))
+        })?;
         fs::remove_dir_all(&self.folder).map_err(io_error(&self.folder))
     }
 }
@@ -429,6 +447,19 @@ impl Checkpoint {
     pub fn rule(&self) -> &StoreRule {
         &self.manifest.spec.rule
     }
+}
+
+/// Calls `each` with every item, on several threads, because it waits for the file system.
+fn each_on_threads<I: Sync>(
+    items: &[I],
+    each: impl Fn(&I) -> Result<(), BackfillError> + Sync,
+) -> Result<(), BackfillError> {
+    let each = &each;
+    std::thread::scope(|scope| {
+        let shares = items.chunks(items.len().div_ceil(FILE_THREADS).max(1));
+        let threads: Vec<_> = shares.map(|share| scope.spawn(move || share.iter().try_for_each(each))).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| BackfillError::WorkerPanicked)?)
+    })
 }
 
 fn checksum_line(json: &[u8]) -> String {

@@ -12,6 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Rows between two looks at the stop flag.
 pub(super) const ROWS_PER_STOP_CHECK: u64 = 1 << 16;
 
+/// Results of items that nobody has taken yet, beside one for each thread.
+const RESULTS_MAX: usize = 64;
+
 /// The resources of a backfill.
 #[derive(Clone)]
 pub struct Context {
@@ -76,7 +79,8 @@ impl Context {
         dataset.sorter(&self.folder, format_args!("{at:04}"), self.sorter_bytes() / 8 * n_eighths)
     }
 
-    /// Calls `work` with every item, on all threads, and `finish` with every result, one by one on this thread.
+    /// Calls `work` with every item, on all threads, and `finish` with every result, one by one on this thread. Threads go on
+    /// while `finish` is at it.
     ///
     /// # Errors
     /// The first error of `work` or `finish`. After it no further item begins.
@@ -91,7 +95,7 @@ impl Context {
         let next = || items.lock().unwrap_or_else(PoisonError::into_inner).next();
         let (work, next) = (&work, &next);
         std::thread::scope(|scope| {
-            let (out, results) = sync_channel(self.n_threads);
+            let (out, results) = sync_channel(RESULTS_MAX);
             let workers: Vec<_> = (0..self.n_threads)
                 .map(|_| {
                     let out = out.clone();

@@ -67,6 +67,8 @@ use phases::{events, ingest, kept, load, pairs};
 use report::phase_reports;
 use std::fs;
 use std::path::Path;
+use std::sync::mpsc::Receiver;
+use std::thread::ScopedJoinHandle;
 
 /// The store while it grows in the work folder.
 const GROWING_STORE: &str = "store";
@@ -181,23 +183,36 @@ fn load_store<'a>(
     decided: Decided,
     loader: &dyn Loader,
     empty_store: impl FnOnce() -> Result<Box<dyn EmptyStore + 'a>, BackfillError>,
-    handover: Handover,
+    mut handover: Handover,
 ) -> Result<Report, BackfillError> {
     let Decided { common, mut clusters, links, n_compared } = decided;
     let sizes =
         measured(checkpoint, context, Phase::ClusterFormation, |_| Ok(pairs::cluster_sizes(&mut clusters, &links)))?;
     measured(checkpoint, context, Phase::Load, |checkpoint| {
-        load::write_tables(checkpoint, context, loader, &common, &clusters, &links)?;
-        let metadata = load_metadata(checkpoint, &common, &mut clusters, &handover)?;
-        empty_store()?.load(&load::tables(checkpoint), &metadata)?;
-        match handover.events {
-            Some(mut sink) => {
-                // The events depend on the order of the links. A resumed run must find the saved links, not others.
-                checkpoint.save()?;
-                events::publish(checkpoint, context, &mut clusters, &links, sink.as_mut())
-            }
-            None => Ok(()),
-        }
+        let (ingested, events) = (checkpoint.ingested().clone(), handover.events.take());
+        let cluster_of = if events.is_some() { clusters.cluster_of_each() } else { Vec::new() };
+        let publish = |mut sink: Box<dyn Sink>, saved: Receiver<()>| match saved.recv() {
+            Ok(()) => events::publish(context, &ingested, &cluster_of, &links, sink.as_mut()),
+            Err(_) => Ok(()),
+        };
+        std::thread::scope(|scope| {
+            // An output mostly waits, and the tables do not need it. But the events depend on the order of the links: a resumed
+            // run must find the saved links, not others.
+            let publisher = events.map(|sink| {
+                let saved = checkpoint.save_soon();
+                scope.spawn(|| publish(sink, saved))
+            });
+            let loaded = (|| {
+                load::write_tables(checkpoint, context, loader, &common, &clusters, &links)?;
+                checkpoint.save_when_due()?;
+                let metadata = load_metadata(checkpoint, &common, &mut clusters, &handover)?;
+                Ok(empty_store()?.load(&load::tables(checkpoint), &metadata)?)
+            })();
+            checkpoint.end_wait();
+            let join =
+                |publisher: ScopedJoinHandle<'_, _>| publisher.join().map_err(|_| BackfillError::WorkerPanicked)?;
+            loaded.and(publisher.map_or(Ok(()), join))
+        })
     })?;
     Ok(Report {
         counts: checkpoint.ingested().counts.clone(),

@@ -1,72 +1,117 @@
 //! Publishes the events of a backfill: one for each record, in the order of arrival, with the page's final cluster.
+//!
+//! One thread reads the records, all threads compose their events, and one publishes them in order.
 
-use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;
 use crate::backfill::datasets::PAGES;
 use crate::backfill::error::BackfillError;
-use crate::backfill::rows::{LinkRow, Outcome, Visit};
-use crate::cluster::{Clusters, Decision, Match, Relation};
+use crate::backfill::ingest_state::IngestState;
+use crate::backfill::rows::{LinkRow, Outcome, PageRow, Visit};
+use crate::backfill::sketching::in_order;
+use crate::cluster::{Decision, Match, Relation};
 use crate::document::{ClusterId, DocumentId};
 use crate::ports::{Outgoing, Sink, SinkError, StoreError};
 use crate::sweep::{Observation, Seen};
 use crate::wire::{Event, Origin, Subject};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// Events that the sink gets at once.
+/// Events that the sink gets at once, at least.
 const BATCH_EVENTS: usize = 1 << 14;
 
-/// Publishes the events that the sink does not have yet. A mark of loss is no record and has none.
+/// Records whose events a thread composes at a time.
+const CHUNK_RECORDS: usize = 1 << 10;
+
+/// A record, and the number of its event.
+struct Numbered {
+    seq: u64,
+    origin: Origin,
+    outcome: Outcome,
+}
+
+/// Publishes the events that the sink does not have yet. A mark of loss is no record and has none. `cluster_of` holds the cluster
+/// of every document.
 ///
 /// A document that is not the first of its cluster is near it. There are no merges, because no cluster had another
 /// name in an earlier event.
 pub(in crate::backfill) fn publish(
-    checkpoint: &Checkpoint,
     context: &Context,
-    clusters: &mut Clusters,
+    ingested: &IngestState,
+    cluster_of: &[ClusterId],
     links: &[LinkRow],
     sink: &mut dyn Sink,
 ) -> Result<(), BackfillError> {
     let failed = |error: SinkError| StoreError::Failed(format!("cannot publish events: {error}"));
     let first = sink.last_seq().map_err(failed)?.map_or(0, |last| last + 1);
     let best = best_matches(links);
-    let sources: Vec<Arc<str>> = checkpoint.ingested().sources.iter().map(|name| Arc::from(name.as_str())).collect();
-    let (mut seq, mut events) = (0, Vec::new());
-    for segment in &checkpoint.ingested().segments {
-        let pages = PAGES.open(&context.folder, &segment.pages)?;
-        let mut rows = pages.read_all();
-        while let Some(row) = rows.next_row()? {
-            if let Outcome::Page(Visit { observation: Observation { seen: Seen::Lost, .. }, .. }) = &row.outcome {
-                continue;
-            }
-            let source = sources.get(row.source as usize).ok_or_else(|| BackfillError::Damaged(pages.path().into()))?;
-            let origin = Origin { source: Arc::clone(source), partition: row.partition, offset: row.offset };
-            if seq >= first {
-                let (key, event) = event(seq, &origin, &row.outcome, clusters, &best);
-                events.push(Outgoing::new(seq, key, event.to_json()));
-            }
-            seq += 1;
-            if events.len() == BATCH_EVENTS {
+    let compose = |Numbered { seq, origin, outcome }| {
+        let (key, event) = event(seq, &origin, &outcome, cluster_of, &best);
+        Outgoing::new(seq, key, event.to_json())
+    };
+    let compose = &compose;
+    let mut batch = Vec::new();
+    let (published, read) = in_order(
+        context,
+        |send| read_records(context, ingested, first, send),
+        || |records: Vec<Numbered>| records.into_iter().map(compose).collect::<Vec<_>>(),
+        |events| {
+            batch.extend(events);
+            if batch.len() >= BATCH_EVENTS {
                 context.check_stop()?;
-                sink.publish(&events).map_err(failed)?;
-                events.clear();
+                sink.publish(&batch).map_err(failed)?;
+                batch.clear();
             }
-        }
-    }
-    if first > seq {
+            Ok::<_, BackfillError>(())
+        },
+    );
+    published?;
+    let n_records = read?;
+    if first > n_records {
         return Err(StoreError::Failed(format!(
-            "the output holds event {}, and the crawl has {seq} records: the events are another store's; put the file aside, \
-             and start again",
+            "the output holds event {}, and the crawl has {n_records} records: the events are another store's; put the file \
+             aside, and start again",
             first - 1
         ))
         .into());
     }
-    Ok(sink.publish(&events).map_err(failed)?)
+    Ok(sink.publish(&batch).map_err(failed)?)
+}
+
+/// Sends the records from number `first` on, some at a time, until `send` returns false. Returns how many there are, as far as it
+/// has read.
+fn read_records(
+    context: &Context,
+    ingested: &IngestState,
+    first: u64,
+    send: &dyn Fn(Vec<Numbered>) -> bool,
+) -> Result<u64, BackfillError> {
+    let sources: Vec<Arc<str>> = ingested.sources.iter().map(|name| Arc::from(name.as_str())).collect();
+    let (mut seq, mut chunk) = (0, Vec::with_capacity(CHUNK_RECORDS));
+    for segment in &ingested.segments {
+        let pages = PAGES.open(&context.folder, &segment.pages)?;
+        let mut rows = pages.read_all();
+        while let Some(PageRow { source, partition, offset, outcome, .. }) = rows.next_row()? {
+            if matches!(&outcome, Outcome::Page(Visit { observation: Observation { seen: Seen::Lost, .. }, .. })) {
+                continue;
+            }
+            if seq >= first {
+                let source = sources.get(source as usize).ok_or_else(|| BackfillError::Damaged(pages.path().into()))?;
+                let origin = Origin { source: Arc::clone(source), partition, offset };
+                chunk.push(Numbered { seq, origin, outcome });
+            }
+            seq += 1;
+            if chunk.len() == CHUNK_RECORDS && !send(std::mem::replace(&mut chunk, Vec::with_capacity(CHUNK_RECORDS))) {
+                return Ok(seq);
+            }
+        }
+    }
+    send(chunk);
+    Ok(seq)
 }
 
 /// The closest earlier document of each later one.
-fn best_matches(links: &[LinkRow]) -> HashMap<DocumentId, Match> {
-    let mut best: HashMap<DocumentId, Match> = HashMap::new();
+fn best_matches(links: &[LinkRow]) -> FxHashMap<DocumentId, Match> {
+    let mut best: FxHashMap<DocumentId, Match> = FxHashMap::default();
     for link in links {
         let found = Match { document: link.earlier, resemblance: link.resemblance };
         let known = best.entry(link.later).or_insert(found);
@@ -82,8 +127,8 @@ fn event(
     seq: u64,
     origin: &Origin,
     outcome: &Outcome,
-    clusters: &mut Clusters,
-    best: &HashMap<DocumentId, Match>,
+    cluster_of: &[ClusterId],
+    best: &FxHashMap<DocumentId, Match>,
 ) -> (Option<String>, Event) {
     let visit = match outcome {
         Outcome::Rejected(why) => return (why.url.clone(), Event::rejected(seq, origin, why)),
@@ -97,7 +142,7 @@ fn event(
         (Seen::Redirect(target), _) => return (key, Event::redirected(seq, origin, subject, target)),
         _ => return (key, Event::gone(seq, origin, subject)),
     };
-    let cluster = clusters.cluster_of(document);
+    let cluster = cluster_of[document.0 as usize - 1];
     let (relation, matched) = match relation {
         Relation::New if cluster == ClusterId(document.0) => (Relation::New, None),
         Relation::New => (Relation::Near, best.get(&document).copied()),
