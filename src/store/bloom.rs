@@ -51,10 +51,9 @@ pub(super) fn has_bits(bits: &[(usize, u64); KEY_BITS], word: impl Fn(usize) -> 
 }
 
 /// Reads the blocks of many keys into the processor's caches. Nearly all come from memory, and this loop is short enough to wait
-/// for a dozen at once. `first_word` gives the first word of a block.
-pub(super) fn fetch<B>(blocks: &[B], hashes: impl Iterator<Item = u64>, first_word: impl Fn(&B) -> u64) {
-    let word = |hash| first_word(&blocks[block_of(hash, blocks.len())]);
-    std::hint::black_box(hashes.map(word).fold(0, |all, word| all ^ word));
+/// for a dozen at once. `first_word` gives the first word of the block of a hash.
+pub(super) fn fetch(hashes: impl Iterator<Item = u64>, first_word: impl Fn(u64) -> u64) {
+    std::hint::black_box(hashes.map(first_word).fold(0, |all, word| all ^ word));
 }
 
 /// A cache line.
@@ -80,7 +79,7 @@ impl Layer {
     }
 
     fn fetch(&self, hashes: &[u64]) {
-        fetch(&self.blocks, hashes.iter().copied(), |block| block.0[0].load(Ordering::Relaxed));
+        fetch(hashes.iter().copied(), |hash| self.block(hash)[0].load(Ordering::Relaxed));
     }
 
     fn may_contain(&self, hash: u64) -> bool {

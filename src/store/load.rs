@@ -53,6 +53,15 @@ fn family_name(family: Family) -> &'static str {
     }
 }
 
+/// The kind of the lists in a family.
+fn posting_kind(family: Family) -> Option<PostingKind> {
+    match family {
+        Family::Postings => Some(PostingKind::Index),
+        Family::Supers => Some(PostingKind::Super),
+        _ => None,
+    }
+}
+
 /// A sorted table that is being written. The first row creates the file, because RocksDB rejects a table without
 /// rows.
 struct SstTable<'a> {
@@ -159,13 +168,9 @@ impl Loader for RocksLoader {
         let options = self.options.iter().find(|(name, _)| *name == family);
         let (_, options) = options.ok_or_else(|| damaged(format!("no table options for the family {family:?}")))?;
         let (writer, path) = (SstFileWriter::create(options), file.to_path_buf());
-        let kind = match family {
-            Family::Postings => PostingKind::Index,
-            Family::Supers => PostingKind::Super,
-            _ => {
-                let (key, value) = (Vec::new(), Vec::new());
-                return Ok(Box::new(SstTable { bits: self.rule.sketch.bits, path, writer, n_rows: 0, key, value }));
-            }
+        let Some(kind) = posting_kind(family) else {
+            let (key, value) = (Vec::new(), Vec::new());
+            return Ok(Box::new(SstTable { bits: self.rule.sketch.bits, path, writer, n_rows: 0, key, value }));
         };
         let width = kind.width(self.rule.sketch.bits);
         Ok(Box::new(ListTable { width, path, writer, n_lists: 0, block: BlockWriter::default() }))
@@ -198,19 +203,19 @@ impl EmptyStore for NewStore {
         let NewStore { folder, store } = *self;
         let loading = folder.join(FOLDER);
         fs::create_dir(&loading).map_err(failed_at(&loading))?;
-        let (db, folder) = (&store.db, &loading);
         // One thread per family: each ingestion waits for the disk several times.
-        std::thread::scope(|scope| {
-            let tables = tables.iter().filter(|(_, files)| !files.is_empty());
+        let load_family = |family, files: &[PathBuf]| {
+            ingest(&store.db, &loading, family, files)?;
+            posting_kind(family).map(|kind| store.posting_runs.loaded(kind, &loading)).transpose()
+        };
+        let runs = std::thread::scope(|scope| {
+            let (tables, load_family) = (tables.iter().filter(|(_, files)| !files.is_empty()), &load_family);
             let threads: Vec<_> =
-                tables.map(|(family, files)| scope.spawn(move || ingest(db, folder, *family, files))).collect();
+                tables.map(|(family, files)| scope.spawn(move || load_family(*family, files))).collect();
             let panicked = |_| Err(StoreError::Failed("a thread that ingests tables panicked".into()));
-            threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(panicked))
+            let runs = threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked));
+            runs.filter_map(Result::transpose).collect::<Result<Vec<NewRun>, _>>()
         })?;
-        let has_lists = |family| tables.iter().any(|(other, files)| *other == family && !files.is_empty());
-        let kinds = [(Family::Postings, PostingKind::Index), (Family::Supers, PostingKind::Super)];
-        let kinds = kinds.into_iter().filter(|(family, _)| has_lists(*family));
-        let runs = kinds.map(|(_, kind)| store.posting_runs.loaded(kind, &loading)).collect::<Result<_, _>>()?;
         fs::remove_dir(&loading).map_err(failed_at(&loading))?;
         store.write_metadata(metadata, runs)?;
         // The numbers as a later opening of the store reads them.

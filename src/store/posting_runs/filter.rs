@@ -9,6 +9,7 @@ use crate::store::rocks_error::failed;
 use crate::store::schema::PostingKind;
 use memmap2::MmapMut;
 use rocksdb::{DB, DBRawIteratorWithThreadMode, SstFileWriter};
+use std::sync::{Mutex, PoisonError};
 
 /// Keys per block. Nearly all shingles of a new page are in no run, and a filter lets one in 200 of those through with 42 keys to a
 /// block, one in 95 with 51, and one in 60 with 58. A block is read in vain for each such super shingle, but for hardly any such
@@ -33,6 +34,12 @@ const PORTION_BYTES: usize = 64 << 10;
 
 /// Bytes of a large page of memory.
 const PAGE_BYTES: usize = 2 << 20;
+
+/// Parts of a filter that several threads fill.
+const PARTS: usize = 64;
+
+/// Hashes that a thread adds to a part at once.
+const PART_HASHES: usize = 1024;
 
 /// A key to ask filters for.
 pub(super) struct Key {
@@ -107,6 +114,11 @@ impl RunFilter {
         self.bytes().as_chunks().0.as_chunks().0
     }
 
+    fn blocks_mut(&mut self) -> &mut [Block] {
+        let n_bytes = self.size.n_blocks * BLOCK_BYTES;
+        self.memory[..n_bytes].as_chunks_mut().0.as_chunks_mut().0
+    }
+
     /// How many lists were added.
     pub fn n_lists(&self) -> u64 {
         self.size.n_lists
@@ -130,17 +142,51 @@ impl RunFilter {
     }
 
     fn insert(&mut self, hashes: &[u64]) {
-        for hashes in hashes.chunks(TOGETHER) {
-            self.fetch(hashes.iter().copied());
-            let (words, _) = self.memory[..self.size.n_blocks * BLOCK_BYTES].as_chunks_mut();
-            let (blocks, _): (&mut [Block], _) = words.as_chunks_mut();
-            for hash in hashes {
-                let block = &mut blocks[block_of(*hash, self.size.n_blocks)];
-                for (word, bit) in bits_of(*hash) {
-                    block[word] = (u64::from_le_bytes(block[word]) | bit).to_le_bytes();
+        let n_blocks = self.size.n_blocks;
+        insert(self.blocks_mut(), 0, n_blocks, hashes);
+    }
+
+    /// Adds the lists that `scan` finds on each of some threads.
+    ///
+    /// # Errors
+    /// The first error of `scan`.
+    pub fn insert_on_threads(
+        &mut self,
+        n_threads: usize,
+        scan: impl Fn(&mut dyn FnMut(&Hashes)) -> Result<(), StoreError> + Sync,
+    ) -> Result<(), StoreError> {
+        let n_blocks = self.size.n_blocks;
+        let n_each = n_blocks.div_ceil(PARTS);
+        // A thread takes a part for many lists at once, and seldom waits for one.
+        let parts: Vec<_> = self.blocks_mut().chunks_mut(n_each).map(Mutex::new).collect();
+        let insert_in = |part: usize, hashes: &mut Vec<u64>| {
+            let mut blocks = parts[part].lock().unwrap_or_else(PoisonError::into_inner);
+            insert(&mut blocks, part * n_each, n_blocks, hashes);
+            hashes.clear();
+        };
+        let scan_all = || {
+            let mut waiting = vec![Vec::with_capacity(PART_HASHES); parts.len()];
+            let mut n_lists = 0;
+            scan(&mut |Hashes { all, long }| {
+                n_lists += all.len() as u64;
+                for hash in all.iter().chain(long) {
+                    let part = block_of(*hash, n_blocks) / n_each;
+                    waiting[part].push(*hash);
+                    if waiting[part].len() == PART_HASHES {
+                        insert_in(part, &mut waiting[part]);
+                    }
                 }
-            }
-        }
+            })?;
+            (0..).zip(&mut waiting).for_each(|(part, hashes)| insert_in(part, hashes));
+            Ok(n_lists)
+        };
+        let n_lists = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..n_threads).map(|_| scope.spawn(scan_all)).collect();
+            let panicked = |_| Err(StoreError::Failed("a thread that fills a filter panicked".into()));
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).sum::<Result<u64, _>>()
+        })?;
+        self.size.n_lists += n_lists;
+        Ok(())
     }
 
     /// Where in `keys` those are that the filter may contain.
@@ -161,7 +207,8 @@ impl RunFilter {
     }
 
     fn fetch(&self, hashes: impl Iterator<Item = u64>) {
-        fetch(self.blocks(), hashes, |block| u64::from_le_bytes(block[0]));
+        let blocks = self.blocks();
+        fetch(hashes, |hash| u64::from_le_bytes(blocks[block_of(hash, blocks.len())][0]));
     }
 
     /// Writes the filter behind the blocks of its run: its size, and then its blocks.
@@ -206,6 +253,20 @@ impl RunFilter {
             bytes.copy_from_slice(portion);
         }
         Some(())
+    }
+}
+
+/// Adds hashes whose blocks are among these, the first of which is number `first` of `n_blocks`.
+fn insert(blocks: &mut [Block], first: usize, n_blocks: usize, hashes: &[u64]) {
+    let at = |hash| block_of(hash, n_blocks) - first;
+    for hashes in hashes.chunks(TOGETHER) {
+        fetch(hashes.iter().copied(), |hash| u64::from_le_bytes(blocks[at(hash)][0]));
+        for hash in hashes {
+            let block = &mut blocks[at(*hash)];
+            for (word, bit) in bits_of(*hash) {
+                block[word] = (u64::from_le_bytes(block[word]) | bit).to_le_bytes();
+            }
+        }
     }
 }
 
@@ -267,6 +328,7 @@ impl Hashes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     const KINDS: [PostingKind; 2] = [PostingKind::Index, PostingKind::Super];
 
@@ -298,6 +360,26 @@ mod tests {
             let n_long = n_possible(&filter, &short);
             assert!((10_000..10_000 + 90_000 / one_in).contains(&n_long), "{kind:?}, level {level}: {n_long}");
         }
+    }
+
+    /// A list that one thread adds must not be lost to what another does.
+    #[test]
+    fn threads_fill_a_filter_as_one_does() {
+        let mut alone = RunFilter::for_lists(PostingKind::Index, 50_000, 1, 7).expect("memory");
+        (0..50).for_each(|at| alone.insert_all(&hashes(at * 1000..(at + 1) * 1000)));
+        let mut together = RunFilter::for_lists(PostingKind::Index, 50_000, 1, 7).expect("memory");
+        let next = AtomicU64::new(0);
+        let scan = |each: &mut dyn FnMut(&Hashes)| {
+            while let Some(at) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < 50) {
+                each(&hashes(at * 1000..(at + 1) * 1000));
+            }
+            Ok(())
+        };
+        together.insert_on_threads(3, scan).expect("added");
+        assert!(together.bytes() == alone.bytes());
+        assert_eq!(together.n_lists(), 50_000);
+        let fails = |_: &mut dyn FnMut(&Hashes)| Err(StoreError::Failed("in vain".into()));
+        assert!(together.insert_on_threads(2, fails).is_err());
     }
 
     #[test]

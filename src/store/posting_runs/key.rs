@@ -12,6 +12,9 @@ pub(in crate::store) struct RunName {
     pub level: u8,
 }
 
+/// The number of the run that a backfill loads, the first of each kind.
+pub(in crate::store) const LOADED_RUN: u32 = 0;
+
 /// The key of the block whose last shingle this is.
 pub(in crate::store) fn block_key(run: u32, last: Shingle, width: usize) -> Vec<u8> {
     let mut key = Vec::with_capacity(size_of::<u32>() + width);

@@ -4,17 +4,15 @@ use super::block::{is_long, lists_of};
 use super::cursor::block_at;
 use super::filter::{Hashes, Key, RunFilter};
 use super::group::{OpenGroup, SharedFilter};
-use super::key::{RunName, keys_of_run};
+use super::key::{LOADED_RUN, RunName, keys_of_run};
 use super::lists::{Lists, Source};
-use super::tiers::{RUNS_MAX, level_of};
+use super::tiers::RUNS_MAX;
 use super::writer::WrittenRun;
 use crate::ports::{StoreError, StoreRule};
-use crate::store::column_options::run_options;
 use crate::store::db::{family, get_meta, ingest, synced};
 use crate::store::rocks_error::{damaged, failed};
 use crate::store::schema::{self, Fields, PostingKind, meta};
-use rocksdb::{DB, Range, ReadOptions, SstFileWriter, WriteBatch, WriteOptions};
-use std::path::Path;
+use rocksdb::{DB, ReadOptions, WriteBatch, WriteOptions};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -24,15 +22,6 @@ pub(super) const KINDS: [PostingKind; 2] = [PostingKind::Index, PostingKind::Sup
 
 /// Look-ups in a run of a read-only store after which its filter is read. A command that asks for a few pages is done before that.
 const UNFILTERED_MAX: u64 = 20_000;
-
-/// About how many bytes of a run the list of an index shingle takes, for nearly all have one document.
-const BYTES_OF_LIST: u64 = 7;
-
-/// The number of the run that a backfill loads, the first of each kind.
-pub(in crate::store) const LOADED_RUN: u32 = 0;
-
-/// About how many bytes a run of level 0 has, with the default posting buffer.
-const BYTES_OF_FIRST_LEVEL: u64 = 8 << 20;
 
 /// A run of one kind.
 pub(super) struct PostingRun {
@@ -46,7 +35,7 @@ pub(super) struct PostingRun {
 }
 
 impl PostingRun {
-    fn new(name: RunName, filter: Option<SharedFilter>, group: Option<SharedFilter>) -> Self {
+    pub(super) fn new(name: RunName, filter: Option<SharedFilter>, group: Option<SharedFilter>) -> Self {
         let lock = |filter: Option<_>| filter.map_or_else(OnceLock::new, OnceLock::from);
         PostingRun { name, filter: lock(filter), group: lock(group), n_unfiltered: AtomicU64::new(0) }
     }
@@ -64,8 +53,8 @@ impl PostingRun {
 
 /// A run that is written and does not count yet.
 pub(in crate::store) struct NewRun {
-    kind: PostingKind,
-    run: PostingRun,
+    pub(super) kind: PostingKind,
+    pub(super) run: PostingRun,
 }
 
 /// The runs of one kind, from those of the first documents to those of the last.
@@ -96,7 +85,7 @@ fn read_posting_runs(row: &[u8]) -> Option<[Vec<RunName>; 2]> {
 
 /// The runs of a store.
 pub(in crate::store) struct PostingRuns {
-    db: Arc<DB>,
+    pub(super) db: Arc<DB>,
     bits: u32,
     /// The most documents of lists that may be left unread.
     pub(super) unread_max: u64,
@@ -222,11 +211,28 @@ impl PostingRuns {
         run: u32,
         each: &mut dyn FnMut(&Hashes),
     ) -> Result<(), StoreError> {
+        let (from, to) = keys_of_run(run);
+        self.each_block_between(kind, run, (&from, &to), each)
+    }
+
+    /// Calls `each` with the hashes of every block of a run between two keys, the second of which is not included.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub(super) fn each_block_between(
+        &self,
+        kind: PostingKind,
+        run: u32,
+        (from, to): (&[u8], &[u8]),
+        each: &mut dyn FnMut(&Hashes),
+    ) -> Result<(), StoreError> {
         let width = self.width(kind);
         let mut hashes = Hashes::default();
         let mut rows = self.rows(kind, true)?;
-        rows.seek(run.to_be_bytes());
-        while let Some((_, block)) = block_at(&rows, run, kind, width)? {
+        rows.seek(from);
+        while rows.key().is_some_and(|key| key < to)
+            && let Some((_, block)) = block_at(&rows, run, kind, width)?
+        {
             hashes.clear();
             for list in lists_of(block) {
                 let (shingle, documents) = list.ok_or_else(|| damaged(format!("a block of {}", kind.family())))?;
@@ -235,7 +241,7 @@ impl PostingRuns {
             each(&hashes);
             rows.next();
         }
-        Ok(())
+        rows.status().map_err(failed)
     }
 
     /// Lets RocksDB ingest the files of a run. It does not count before it is added or has replaced others.
@@ -245,29 +251,6 @@ impl PostingRuns {
     pub fn ingest(&self, kind: PostingKind, run: WrittenRun) -> Result<NewRun, StoreError> {
         ingest(&self.db, kind.family(), run.files)?;
         Ok(NewRun { kind, run: PostingRun::new(run.name, Some(run.filter), run.group) })
-    }
-
-    /// The run whose blocks were loaded. Reads it for its filter, which is ingested from a file in `folder`. Its level is that of
-    /// a run of its size.
-    ///
-    /// # Errors
-    /// [`StoreError`]
-    pub fn loaded(&self, kind: PostingKind, folder: &Path) -> Result<NewRun, StoreError> {
-        let (from, to) = keys_of_run(LOADED_RUN);
-        let n_bytes = self.db.get_approximate_sizes_cf(family(&self.db, kind.family())?, &[Range::new(&from, &to)]);
-        let n_bytes: u64 = n_bytes.into_iter().sum();
-        let level = level_of(n_bytes / BYTES_OF_FIRST_LEVEL);
-        let mut filter = RunFilter::for_lists(kind, n_bytes / BYTES_OF_LIST, level, self.short_max)?;
-        self.each_block(kind, LOADED_RUN, &mut |hashes| filter.insert_all(hashes))?;
-        let path = folder.join(format!("{}-filter.sst", kind.family()));
-        let options = run_options(kind.family());
-        let mut file = SstFileWriter::create(&options);
-        file.open(&path).map_err(failed)?;
-        filter.put(&mut file, LOADED_RUN, self.width(kind))?;
-        file.finish().map_err(failed)?;
-        ingest(&self.db, kind.family(), vec![path])?;
-        let name = RunName { number: LOADED_RUN, level };
-        Ok(NewRun { kind, run: PostingRun::new(name, Some(SharedFilter::new(filter)), None) })
     }
 
     pub(super) fn rows(

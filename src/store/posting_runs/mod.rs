@@ -24,6 +24,7 @@ mod grouping;
 mod key;
 mod lists;
 mod live;
+mod loaded;
 mod look_up;
 mod merger;
 mod tiers;
@@ -31,6 +32,6 @@ mod unneeded;
 mod writer;
 
 pub(super) use block::{BlockWriter, lists_of};
-pub(super) use key::{block_key, is_block};
-pub(super) use live::{LOADED_RUN, NewRun, PostingRuns};
+pub(super) use key::{LOADED_RUN, block_key, is_block};
+pub(super) use live::{NewRun, PostingRuns};
 pub(super) use merger::Merger;
