@@ -80,6 +80,8 @@ pub(super) fn table_options(name: &str) -> Options {
     let mut options = family_options(name, None);
     if !is_compact(name) {
         options.set_bottommost_compression_type(DBCompressionType::Lz4);
+        // With zstd's level RocksDB would take the slower variant of LZ4.
+        options.set_bottommost_compression_options(WINDOW_BITS, FAST_LEVEL, 0, 0, false);
     }
     options
 }
