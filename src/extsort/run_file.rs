@@ -18,8 +18,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes of rows that fill a block.
-const BLOCK_BYTES: usize = 128 << 10;
+/// Bytes that are written at once, about.
+const WRITE_BYTES: usize = 128 << 10;
 
 /// The fastest level: it halves text, and higher levels gain little.
 const ZSTD_LEVEL: i32 = 1;
@@ -78,9 +78,9 @@ impl<R: Row + Clone> RunFileWriter<R> {
         let file = File::create(&path).map_err(RunFileError::io(&path))?;
         Ok(RunFileWriter {
             name: name.to_string(),
-            file: BufWriter::with_capacity(BLOCK_BYTES, file),
+            file: BufWriter::with_capacity(WRITE_BYTES, file),
             is_compressed,
-            block: Vec::with_capacity(BLOCK_BYTES + (BLOCK_BYTES >> 3)),
+            block: Vec::with_capacity(R::BLOCK_BYTES + (R::BLOCK_BYTES >> 3)),
             n_rows_in_block: 0,
             previous: None,
             index: Vec::new(),
@@ -95,7 +95,7 @@ impl<R: Row + Clone> RunFileWriter<R> {
     /// # Errors
     /// [`RunFileError::Io`]
     pub fn push(&mut self, row: R) -> Result<u64, RunFileError> {
-        if self.block.len() >= BLOCK_BYTES {
+        if self.block.len() >= R::BLOCK_BYTES {
             self.close_block()?;
         }
         let offset = self.n_bytes + self.block.len() as u64;

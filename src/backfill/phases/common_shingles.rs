@@ -15,8 +15,8 @@ use super::posting_lists::{PostingFiles, each_list, each_long_list, each_posting
 use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::Context;
 use crate::backfill::datasets::{
-    COMMON_SHINGLES, COMMON_SUPER_SHINGLES, Dataset, DatasetFile, EXTRA_POSTINGS, POSTINGS, SHORTENED_INDEXES,
-    SUPER_POSTINGS,
+    COMMON_SHINGLES, COMMON_SUPER_SHINGLES, Dataset, DatasetFile, DatasetWriter, EXTRA_POSTINGS, POSTINGS,
+    SHORTENED_INDEXES, SUPER_POSTINGS,
 };
 use crate::backfill::error::BackfillError;
 use crate::backfill::ingest_state::Segment;
@@ -27,12 +27,12 @@ use crate::document::DocumentId;
 use crate::extsort::RunFile;
 use crate::ports::StoreRule;
 use crate::sketch::Shingle;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Shingle → the document that made it common.
-type CommonSince = HashMap<Shingle, DocumentId>;
+type CommonSince = FxHashMap<Shingle, DocumentId>;
 
 /// The shingles that are common, and since which document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl CommonShingles {
     /// Reads what the job of [`common_shingles_job`] wrote.
     pub fn read(checkpoint: &Checkpoint) -> Result<Self, BackfillError> {
         let read = |dataset: Dataset<Posting>| {
-            let mut common = CommonSince::new();
+            let mut common = CommonSince::default();
             for file in checkpoint.open_dataset(dataset)? {
                 let mut rows = file.read_all();
                 while let Some(row) = rows.next_row()? {
@@ -98,7 +98,7 @@ impl CommonShingles {
         context: &Context,
         postings: &PostingFiles,
         common_limit: usize,
-    ) -> Result<HashMap<Shingle, Representatives>, BackfillError> {
+    ) -> Result<FxHashMap<Shingle, Representatives>, BackfillError> {
         let lists = lists_of(context, postings, &self.index_shingles(), REPRESENTATIVES_MAX.min(common_limit + 1))?;
         Ok(lists.into_iter().map(|(shingle, documents)| (shingle, documents.into())).collect())
     }
@@ -162,7 +162,7 @@ struct ListCounts {
     /// The shingles whose lists exceed the limit, each with the document that exceeded it.
     since: CommonSince,
     /// The length of every list that exceeds half of the limit.
-    lengths: HashMap<Shingle, usize>,
+    lengths: FxHashMap<Shingle, usize>,
 }
 
 /// The postings that replace common shingles, and the documents that have too few shingles for it.
@@ -230,7 +230,7 @@ impl CommonShingleFinder {
     fn since_with(
         &self,
         context: &Context,
-        lengths: &HashMap<Shingle, usize>,
+        lengths: &FxHashMap<Shingle, usize>,
         extra: &PostingFiles,
     ) -> Result<CommonSince, BackfillError> {
         let limit = self.rule.cluster.common_limit;
@@ -285,7 +285,7 @@ impl CommonShingleFinder {
     ) -> Result<Replacements, BackfillError> {
         let n_max = n_index_max(&self.rule.sketch);
         let mut extra_postings = EXTRA_POSTINGS.sorter(&context.folder, &part, context.sorter_bytes());
-        let mut shortened_indexes = SHORTENED_INDEXES.create(&context.folder, &part)?;
+        let mut shortened_indexes = None;
         each_document_where(
             context,
             &self.rule.sketch,
@@ -294,7 +294,11 @@ impl CommonShingleFinder {
             |document, candidates| {
                 let [before, now] = [before, now].map(|common| common.index_of(document, &candidates, n_max));
                 if now.len() < before.len() {
-                    shortened_indexes.push(ShortenedIndex { document, n_index: now.len() as u32 })?;
+                    let writer = match &mut shortened_indexes {
+                        Some(writer) => writer,
+                        none => none.insert(SHORTENED_INDEXES.create(&context.folder, &part)?),
+                    };
+                    writer.push(ShortenedIndex { document, n_index: now.len() as u32 })?;
                 }
                 let others = now.iter().filter(|shingle| !before.contains(shingle));
                 others.into_iter().try_for_each(|shingle| extra_postings.push(Posting::new(*shingle, document)))
@@ -302,7 +306,7 @@ impl CommonShingleFinder {
         )?;
         Ok(Replacements {
             extra_postings: extra_postings.finish()?,
-            shortened_indexes: vec![shortened_indexes.finish()?],
+            shortened_indexes: shortened_indexes.map(DatasetWriter::finish).transpose()?.into_iter().collect(),
         })
     }
 }

@@ -27,10 +27,10 @@ use crate::wire::{Origin, Rejection};
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// A segment is full with so many bytes of documents, or so many pages: a quarter of what earlier segments hold, at
+/// A segment is full with so many bytes of documents, or so many pages: an eighth of what earlier segments hold, at
 /// least the first number and at most the second. A small input thus has segments for all threads, a large one has
-/// few, and a kill costs a fifth of the input at most. The offset of a row in a file of documents fits in 32 bits.
-const SEGMENT_BYTES: (u64, u64) = (1 << 20, 1 << 30);
+/// few, and a kill costs a ninth of the input at most. The offset of a row in a file of documents fits in 32 bits.
+const SEGMENT_BYTES: (u64, u64) = (4 << 20, 1 << 30);
 const SEGMENT_PAGES: (u64, u64) = (64 << 10, 4 << 20);
 
 /// A record with what its page and its content become.
@@ -250,7 +250,7 @@ impl OpenSegment {
     fn create(context: &Context, state: &IngestState, n_documents_before: u32) -> Result<Self, BackfillError> {
         let (folder, number) = (&context.folder, state.segments.len());
         let sum = |of: fn(&Segment) -> u64| state.segments.iter().map(of).sum::<u64>();
-        let quarter = |sum: u64, (least, most): (u64, u64)| (sum / 4).clamp(least, most);
+        let eighth = |sum: u64, (least, most): (u64, u64)| (sum / 8).clamp(least, most);
         Ok(OpenSegment {
             n_documents_before,
             pages: PAGES.create(folder, format_args!("{number:04}"))?,
@@ -258,8 +258,8 @@ impl OpenSegment {
             row_offsets: ROW_OFFSETS.create(folder, format_args!("{number:04}"))?,
             texts: TEXTS.create(folder, format_args!("{number:04}"))?,
             n_pages: 0,
-            n_bytes_max: quarter(sum(|segment| segment.documents.n_bytes), SEGMENT_BYTES),
-            n_pages_max: quarter(sum(|segment| segment.pages.n_rows), SEGMENT_PAGES),
+            n_bytes_max: eighth(sum(|segment| segment.documents.n_bytes), SEGMENT_BYTES),
+            n_pages_max: eighth(sum(|segment| segment.pages.n_rows), SEGMENT_PAGES),
         })
     }
 

@@ -68,15 +68,15 @@ impl<'a> TableJobs<'a> {
         TableJobs { loader, jobs: Vec::new() }
     }
 
-    /// Adds a table for each input.
+    /// Adds a table for each input, the last of which may be the largest.
     fn add<T: Send + 'a>(
         &mut self,
         family: Family,
-        inputs: impl IntoIterator<Item = T>,
+        inputs: impl IntoIterator<Item = T, IntoIter: DoubleEndedIterator + ExactSizeIterator>,
         fill: impl Fn(&Context, T, &mut dyn Table) -> Result<(), BackfillError> + Clone + Send + 'a,
     ) {
         let loader = self.loader;
-        for (at, input) in inputs.into_iter().enumerate() {
+        for (at, input) in inputs.into_iter().enumerate().rev() {
             let fill = fill.clone();
             self.jobs.push(Job::new(part_name(family, at), move |context| {
                 write_table(context, loader, family, at, |table| fill(context, input, table))

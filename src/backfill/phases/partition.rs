@@ -10,15 +10,18 @@ use crate::backfill::error::BackfillError;
 use crate::backfill::ingest_state::Segment;
 use crate::backfill::jobs::Job;
 use crate::backfill::rows::{
-    DocumentRow, EquivalenceRow, Outcome, Posting, RowOffset, SightingByDocument, SightingByUrl, UrlRow, Visit,
+    DocumentHead, DocumentRow, EquivalenceRow, Outcome, Posting, RowOffset, SightingByDocument, SightingByUrl, UrlRow,
+    Visit,
 };
 use crate::document::DocumentId;
-use crate::extsort::Row;
 use crate::ports::StoredSighting;
 use crate::sketch::{Shingle, SketchForm, SketchRule, decode};
 
 /// Rows between two looks at the stop flag.
 const ROWS_PER_STOP_CHECK: u64 = 4096;
+
+/// Bytes that are read from a wanted row on: often the next wanted rows are among them.
+const BYTES_AHEAD: u64 = 16 << 10;
 
 /// The jobs that partition documents by what finds them and what they equal, one for each segment.
 pub(in crate::backfill) fn document_jobs(checkpoint: &Checkpoint) -> Vec<Job<'static>> {
@@ -42,7 +45,8 @@ fn segment_jobs<'a>(
         let (segment, body) = (segment.clone(), body.clone());
         Job::new(format!("{name}-{at:04}"), move |context| body(context, at, &segment))
     };
-    checkpoint.ingested().segments.iter().enumerate().map(job).collect()
+    // The last segments are the largest: no thread is left with one of them in the end.
+    checkpoint.ingested().segments.iter().enumerate().rev().map(job).collect()
 }
 
 /// Calls `each` with every document of a segment.
@@ -63,7 +67,8 @@ pub(in crate::backfill) fn each_document(
     Ok(())
 }
 
-/// Calls `each` with every document of a segment and the shingles that may index it, the smallest first.
+/// Calls `each` with every document of a segment and the shingles that may index it, the smallest first. The row no longer
+/// has them.
 pub(in crate::backfill) fn each_indexed_document(
     context: &Context,
     rule: &SketchRule,
@@ -71,9 +76,9 @@ pub(in crate::backfill) fn each_indexed_document(
     mut each: impl FnMut(DocumentId, DocumentRow, Vec<Shingle>) -> Result<(), BackfillError>,
 ) -> Result<(), BackfillError> {
     let path = context.folder.join(&segment.documents.name);
-    each_document(context, segment, |document, row| {
-        let candidates = index_candidates(&row, rule).ok_or_else(|| BackfillError::Damaged(path.clone()))?;
-        each(document, row, candidates)
+    each_document(context, segment, |document, mut row| {
+        let candidates = index_candidates(&row.sketch, row.index.take(), rule);
+        each(document, row, candidates.ok_or_else(|| BackfillError::Damaged(path.clone()))?)
     })
 }
 
@@ -88,17 +93,22 @@ pub(in crate::backfill) fn each_document_where(
 ) -> Result<(), BackfillError> {
     let file = DOCUMENTS.open(&context.folder, &segment.documents)?;
     let mut offsets = ROW_OFFSETS.open(&context.folder, &segment.row_offsets)?.read_all();
-    let (mut document, mut next, mut bytes) = (segment.n_documents_before, offsets.next_row()?, Vec::new());
+    let (mut document, mut next) = (segment.n_documents_before, offsets.next_row()?);
+    let (mut bytes, mut first) = (Vec::new(), 0);
     while let Some(RowOffset { offset, .. }) = next {
         (document, next) = (document + 1, offsets.next_row()?);
         if u64::from(document).is_multiple_of(ROWS_PER_STOP_CHECK) {
             context.check_stop()?;
         }
         if is_wanted(DocumentId(document)) {
-            let end = next.map_or(file.end_of_rows(), |next| u64::from(next.offset));
-            file.read_bytes(u64::from(offset), end, &mut bytes)?;
-            let row = DocumentRow::decode(None, &mut bytes.as_slice());
-            let candidates = row.and_then(|row| index_candidates(&row, rule));
+            let (begin, end) = (u64::from(offset), next.map_or(file.end_of_rows(), |next| u64::from(next.offset)));
+            if end > first + bytes.len() as u64 {
+                file.read_bytes(begin, end.max(file.end_of_rows().min(begin + BYTES_AHEAD)), &mut bytes)?;
+                first = begin;
+            }
+            let row = bytes.get((begin - first) as usize..end.saturating_sub(first) as usize);
+            let head = row.and_then(|mut row| DocumentHead::decode(&mut row));
+            let candidates = head.and_then(|head| index_candidates(head.sketch, head.index, rule));
             each(DocumentId(document), candidates.ok_or_else(|| BackfillError::Damaged(file.path().to_path_buf()))?)?;
         }
     }
@@ -106,11 +116,11 @@ pub(in crate::backfill) fn each_document_where(
 }
 
 /// The shingles that may index a document, the smallest first, or `None` where its sketch cannot be decoded.
-fn index_candidates(row: &DocumentRow, rule: &SketchRule) -> Option<Vec<Shingle>> {
-    if let Some(index) = &row.index {
-        return Some(index.clone());
+fn index_candidates(sketch: &[u8], index: Option<Vec<Shingle>>, rule: &SketchRule) -> Option<Vec<Shingle>> {
+    if index.is_some() {
+        return index;
     }
-    let SketchForm::Sample { mut values, .. } = decode(&row.sketch).ok()?.form else { return None };
+    let SketchForm::Sample { mut values, .. } = decode(sketch).ok()?.form else { return None };
     values.truncate(rule.index_candidates());
     Some(values)
 }

@@ -43,23 +43,43 @@ impl Row for DocumentRow {
     }
 
     fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
-        let sketch = decode_bytes(bytes)?.to_vec();
+        let DocumentHead { sketch, equivalences, first_url, n_words, n_bytes, index } = DocumentHead::decode(bytes)?;
+        Some(DocumentRow {
+            equivalences,
+            first_url,
+            n_words,
+            n_bytes,
+            sketch: sketch.to_vec(),
+            index,
+            super_shingles: decode_shingles(bytes)?,
+            mod_shingles: decode_shingles(bytes)?,
+        })
+    }
+}
+
+/// A document's row up to the shingles that may index it.
+pub struct DocumentHead<'a> {
+    /// The sketch as [`crate::sketch::encode`] writes it.
+    pub sketch: &'a [u8],
+    equivalences: Equivalences,
+    first_url: Fingerprint,
+    n_words: u32,
+    n_bytes: u64,
+    /// The shingles that may index the document, where the sketch does not begin with them.
+    pub index: Option<Vec<Shingle>>,
+}
+
+impl<'a> DocumentHead<'a> {
+    /// Decodes it and leaves the rest of the row in `bytes`.
+    pub fn decode(bytes: &mut &'a [u8]) -> Option<Self> {
+        let sketch = decode_bytes(bytes)?;
         let equivalences = Equivalences::decode(bytes)?;
         let first_url = Fingerprint(u128::from_le_bytes(decode_array(bytes)?));
         let n_words = u32::try_from(decode_varint(bytes)?).ok()?;
         let n_bytes = decode_varint(bytes)?;
         let has_index = decode_flag(bytes)?;
         let index = decode_shingles(bytes)?;
-        Some(DocumentRow {
-            equivalences,
-            first_url,
-            n_words,
-            n_bytes,
-            sketch,
-            index: has_index.then_some(index),
-            super_shingles: decode_shingles(bytes)?,
-            mod_shingles: decode_shingles(bytes)?,
-        })
+        Some(DocumentHead { sketch, equivalences, first_url, n_words, n_bytes, index: has_index.then_some(index) })
     }
 }
 

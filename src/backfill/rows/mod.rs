@@ -6,7 +6,7 @@ mod page;
 mod pairs;
 mod store;
 
-pub use document::{DocumentRow, RowOffset, TextRow, sketch_bytes};
+pub use document::{DocumentHead, DocumentRow, RowOffset, TextRow, sketch_bytes};
 pub use page::{Outcome, PageRow, Visit};
 pub use pairs::{DocumentRange, LinkRow, Pair, Posting, ShortenedIndex};
 pub use store::{EquivalenceRow, SightingByDocument, SightingByUrl, UrlCount, UrlRow};

@@ -33,6 +33,9 @@ impl Posting {
 }
 
 impl Row for Posting {
+    /// Lists are read from some shingle on, of small files in several parts.
+    const BLOCK_BYTES: usize = 16 << 10;
+
     fn encode(&self, previous: Option<&Self>, out: &mut Vec<u8>) {
         let (shingle, document) = previous.map_or((0, 0), |previous| (previous.shingle(), previous.document().0));
         let step = self.shingle() - shingle;
