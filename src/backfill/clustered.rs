@@ -128,7 +128,7 @@ pub(super) fn decide_pairs(
         return Ok(Decided { common, clusters, links, n_compared });
     }
     measured(checkpoint, context, Phase::PairFormation, |checkpoint| {
-        run_jobs(lists::list_jobs(checkpoint, loader)?, checkpoint, context)?;
+        run_jobs(lists::list_jobs(checkpoint, loader)?, checkpoint, &context.with_waiting_threads())?;
         run_jobs(vec![lists::representative_pairs_job(checkpoint, &common)?], checkpoint, context)
     })?;
     let mut decider = measured(checkpoint, context, Phase::PairMerging, |checkpoint| {

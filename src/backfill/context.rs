@@ -15,6 +15,9 @@ pub(super) const ROWS_PER_STOP_CHECK: u64 = 1 << 16;
 /// Results of items that nobody has taken yet, beside one for each thread.
 const RESULTS_MAX: usize = 64;
 
+/// Threads that mostly wait for the disk, of those that write tables: each table is synced when it is whole.
+const WAITING_THREADS: usize = 2;
+
 /// The resources of a backfill.
 #[derive(Clone)]
 pub struct Context {
@@ -37,6 +40,11 @@ impl Context {
     /// [`BackfillError::Stopped`]
     pub fn check_stop(&self) -> Result<(), BackfillError> {
         if self.stop.load(Relaxed) { Err(BackfillError::Stopped) } else { Ok(()) }
+    }
+
+    /// The same with more threads, for jobs that write tables. All threads together take as much memory.
+    pub(super) fn with_waiting_threads(&self) -> Self {
+        Context { n_threads: self.n_threads + WAITING_THREADS, ..self.clone() }
     }
 
     /// Calls `each` with every row of a merge, until somebody stops the backfill.

@@ -268,6 +268,7 @@ pub(in crate::backfill) fn write_tables(
 ) -> Result<(), BackfillError> {
     // Before the copies below: the sorters of these jobs take as much memory.
     run_jobs(page_jobs(checkpoint), checkpoint, context)?;
+    let context = &context.with_waiting_threads();
     {
         let rows: Vec<ClusterRow> = clusters.rows().collect();
         let mut links = links.to_vec();
@@ -305,6 +306,9 @@ fn document_table_jobs<'a>(
     links: &'a [LinkRow],
 ) -> Result<Vec<Job<'a>>, BackfillError> {
     let mut tables = TableJobs::new(loader);
+    tables.add_merged(checkpoint, Family::Equal, EQUIVALENCES, |row: EquivalenceRow, table| {
+        Ok(table.put(LoadRow::Equal(row.key, row.document))?)
+    })?;
     tables.add_merged(checkpoint, Family::ModPostings, MOD_POSTINGS, |posting: Posting, table| {
         Ok(table.put(LoadRow::Posting(posting.shingle(), posting.document()))?)
     })?;
@@ -313,9 +317,6 @@ fn document_table_jobs<'a>(
         put_documents(context, &rule, common, &segment, table)
     });
     tables.add(Family::Texts, checkpoint.ingested().segments.clone(), put_texts);
-    tables.add_merged(checkpoint, Family::Equal, EQUIVALENCES, |row: EquivalenceRow, table| {
-        Ok(table.put(LoadRow::Equal(row.key, row.document))?)
-    })?;
     tables.add(Family::Clusters, rows.chunks(ROWS_PER_TABLE), |_, rows: &[ClusterRow], table| {
         rows.iter().try_for_each(|row| Ok(table.put(LoadRow::Cluster(row))?))
     });
