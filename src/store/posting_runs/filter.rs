@@ -165,7 +165,7 @@ impl RunFilter {
             hashes.clear();
         };
         let scan_all = || {
-            let mut waiting = vec![Vec::with_capacity(PART_HASHES); parts.len()];
+            let mut waiting = vec![Vec::new(); parts.len()];
             let mut n_lists = 0;
             scan(&mut |Hashes { all, long }| {
                 n_lists += all.len() as u64;
