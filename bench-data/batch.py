@@ -91,6 +91,8 @@ def ours(settings, folder):
     for number in range(settings.rounds):
         for command, times in usage.items():
             store = folder / f"{command}-{number}"
+            # What the command before left to be written would slow this one down.
+            os.sync()
             times.append(timed([settings.binary, command, "-q", "--store", store, *settings.files]))
             export = subprocess.run([settings.binary, "export", "clusters", "--store", store], check=True, stdout=subprocess.PIPE)
             if exports.setdefault("any", export.stdout) != export.stdout:
