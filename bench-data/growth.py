@@ -10,6 +10,10 @@ threads that compact included; it is what is compared, since wall time tells as 
 million documents take about twenty gigabytes of disk, and ten more while RocksDB compacts; the store is left for you to
 look at. It ends sooner where the disk gets full, and with --resume goes on with the same store and file of figures. With
 --plot only the picture is made anew.
+
+A machine that is quick at first and slow at the end makes a store look as if it grew worse. With --beside 20000000 the program
+stands still at that many documents and after every further million, while another one takes half a million pages into a copy of
+a store of 750,000 documents: the cost around a million documents, in the same minutes.
 """
 import argparse
 import csv
@@ -17,6 +21,7 @@ import os
 import re
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -40,6 +45,7 @@ def arguments():
     parser.add_argument("--csv", default=HERE / "growth.csv")
     parser.add_argument("--svg", default=HERE / "growth.svg")
     parser.add_argument("--resume", action="store_true", help="go on with a store and its CSV")
+    parser.add_argument("--beside", type=int, help="documents from which on a small store is measured beside")
     parser.add_argument("--plot", action="store_true", help="only plot what the CSV has")
     return parser.parse_args()
 
@@ -90,7 +96,49 @@ def start(settings, n_before):
     return pages, program
 
 
+class SmallStore:
+    """A store of 750,000 documents, and what half a million more pages cost in copies of it."""
+
+    def __init__(self, settings):
+        self.binary, self.store = settings.binary, Path(f"{settings.store}.small")
+        first, self.pages = [Path(f"{settings.store}.small-{number}.jsonl") for number in [1, 2]]
+        self.costs = []
+        self.remove()
+        make = [settings.generator, "--profile", "tiny", "--sweeps", "1", "--seed", "2"]
+        subprocess.run([*make, "--pages", "750000", "--out", first], check=True)
+        self.run(self.store, first)
+        first.unlink()
+        subprocess.run([*make, "--pages", "1250000", "--skip", "750000", "--out", self.pages], check=True)
+
+    def remove(self):
+        shutil.rmtree(self.store, ignore_errors=True)
+        self.pages.unlink(missing_ok=True)
+
+    def run(self, store, pages):
+        command = [self.binary, "run", "--store", store, pages]
+        program = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        _, status, usage = os.wait4(program.pid, 0)
+        if status:
+            sys.exit(f"the program ended with {os.waitstatus_to_exitcode(status)} in the small store")
+        return usage.ru_utime + usage.ru_stime
+
+    def measure(self):
+        copy = f"{self.store}.copy"
+        shutil.copytree(self.store, copy)
+        self.costs.append(1e6 * self.run(copy, self.pages) / 500_000)
+        shutil.rmtree(copy)
+
+    def report(self, rows, begin):
+        part = [row for row in rows if row["documents"] >= begin]
+        cost = 1e6 * (part[-1]["cpu_seconds"] - part[0]["cpu_seconds"]) / (part[-1]["pages"] - part[0]["pages"])
+        small = statistics.mean(self.costs)
+        print(f"{cost:.1f} µs from {begin / 1e6:.0f} M documents on. Around a million, {len(self.costs)} times meanwhile: "
+              f"{small:.1f} µs, {min(self.costs):.1f} to {max(self.costs):.1f}. {cost / small:.2f} times as much")
+
+
 def grow(settings):
+    small = SmallStore(settings) if settings.beside else None
+    next_beside = settings.beside
     before = dict.fromkeys(COLUMNS, 0)
     if settings.resume:
         before = read_rows(settings.csv)[-1]
@@ -111,6 +159,15 @@ def grow(settings):
                 continue
             writer.writerow(row)
             file.flush()
+            if small and row["documents"] >= next_beside:
+                next_beside = row["documents"] + 1_000_000
+                stopped = time.monotonic()
+                for process in [program, pages]:
+                    process.send_signal(signal.SIGSTOP)
+                small.measure()
+                for process in [program, pages]:
+                    process.send_signal(signal.SIGCONT)
+                begin += time.monotonic() - stopped
             is_full = shutil.disk_usage(settings.store).free < settings.free_gib_min * 2**30
             if row["documents"] >= settings.documents or time.monotonic() - begin > settings.seconds_max or is_full:
                 if is_full:
@@ -123,6 +180,9 @@ def grow(settings):
     if program.returncode not in (0, 130):
         sys.exit(f"the program ended with {program.returncode}")
     weigh(settings.store, row["documents"])
+    if small:
+        small.report(read_rows(settings.csv), settings.beside)
+        small.remove()
 
 
 def weigh(store, n_documents):
