@@ -164,9 +164,11 @@ def grow(settings):
                 stopped = time.monotonic()
                 for process in [program, pages]:
                     process.send_signal(signal.SIGSTOP)
-                small.measure()
-                for process in [program, pages]:
-                    process.send_signal(signal.SIGCONT)
+                try:
+                    small.measure()
+                finally:
+                    for process in [program, pages]:
+                        process.send_signal(signal.SIGCONT)
                 begin += time.monotonic() - stopped
             is_full = shutil.disk_usage(settings.store).free < settings.free_gib_min * 2**30
             if row["documents"] >= settings.documents or time.monotonic() - begin > settings.seconds_max or is_full:
