@@ -36,8 +36,7 @@ pub fn cluster(
     let mut clusters = decide_pairs(&mut checkpoint, context, None, None)?.clusters;
     // A caller may store decisions that follow from the clusters. A resumed run must find the same ones.
     checkpoint.save()?;
-    let n = clusters.n_documents() as u32;
-    let clusters = (1..=n).map(|document| DocumentId(clusters.cluster_of(DocumentId(document)).0)).collect();
+    let clusters = clusters.cluster_of_each().into_iter().map(|cluster| DocumentId(cluster.0)).collect();
     let sketches = SketchCache::new(&open_sketches(&checkpoint)?.0, context);
     Ok(ClusteredPages { checkpoint, clusters, sketches })
 }

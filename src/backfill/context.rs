@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Rows between two looks at the stop flag.
 pub(super) const ROWS_PER_STOP_CHECK: u64 = 1 << 16;
 
-/// Results of items that nobody has taken yet, beside one for each thread.
+/// How many results may wait to be finished before the threads wait, too.
 const RESULTS_MAX: usize = 64;
 
 /// Threads that mostly wait for the disk, of those that write tables: each table is synced when it is whole.

@@ -106,10 +106,8 @@ fn summary_text(summary: &ReclusterSummary, store: &Path) -> String {
 /// Replaces the store's clusters and returns how many events that makes.
 fn apply(store: &mut RocksStore, rule: LinkRule, policy: ReclusterPolicy, reclustered: &Reclustered) -> Result<usize> {
     let mut old = store.clusters()?;
-    let names = |clusters: &mut Clusters| -> Vec<DocumentId> {
-        (1..=store.n_documents()).map(|id| DocumentId(clusters.cluster_of(DocumentId(id)).0)).collect()
-    };
-    let events = backfill::cluster_diff_events(store, &names(&mut old), &reclustered.names, store.next_seq())?;
+    let names: Vec<_> = old.cluster_of_each().into_iter().map(|cluster| DocumentId(cluster.0)).collect();
+    let events = backfill::cluster_diff_events(store, &names, &reclustered.names, store.next_seq())?;
     let mut clusters = Clusters::alone(old.n_documents());
     for link in &reclustered.links {
         clusters.union(link.document, link.to);

@@ -70,7 +70,7 @@ impl Forming {
     pub fn finish(self, n_documents: u32) -> (Vec<DocumentId>, Vec<LinkRow>) {
         match self {
             Forming::Components { mut clusters, links } => {
-                let names = (1..=n_documents).map(|id| DocumentId(clusters.cluster_of(DocumentId(id)).0)).collect();
+                let names = clusters.cluster_of_each().into_iter().map(|cluster| DocumentId(cluster.0)).collect();
                 (names, links)
             }
             Forming::FromAll { mut links, form } => (form(n_documents, &mut links), links),

@@ -119,10 +119,11 @@ impl<'a, S: Snapshot + LinkView + Sync> Reclustering<'a, S> {
     /// The clusters so far, whose own pairs are not needed. Under policies that need every pair each document is
     /// alone.
     fn names(&mut self) -> Vec<u32> {
-        let mut ids: Vec<u32> = (1..=self.comparer.store.n_documents()).collect();
-        if let Forming::Components { clusters, .. } = &mut self.forming {
-            ids.iter_mut().for_each(|id| *id = clusters.cluster_of(DocumentId(*id)).0);
+        match &mut self.forming {
+            Forming::Components { clusters, .. } => {
+                clusters.cluster_of_each().into_iter().map(|cluster| cluster.0).collect()
+            }
+            _ => (1..=self.comparer.store.n_documents()).collect(),
         }
-        ids
     }
 }

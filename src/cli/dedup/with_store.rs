@@ -154,8 +154,7 @@ fn clusters_of(store: &RocksStore, context: &Context, rule: LinkRule) -> Result<
         let context = Context { folder, ..context.clone() };
         return Ok(recluster(store, &context, rule, ReclusterPolicy::Components).map_err(phase_error)?.names);
     }
-    let mut clusters = store.clusters()?;
-    Ok((1..=store.n_documents()).map(|document| DocumentId(clusters.cluster_of(DocumentId(document)).0)).collect())
+    Ok(store.clusters()?.cluster_of_each().into_iter().map(|cluster| DocumentId(cluster.0)).collect())
 }
 
 /// The inputs that the store has read records of.
