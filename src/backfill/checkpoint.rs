@@ -32,7 +32,7 @@ const LOCK: &str = "lock";
 const FILE_THREADS: usize = 8;
 
 /// The format of the manifest and of all intermediate files. A folder of another format is refused.
-const FORMAT: u32 = 7;
+const FORMAT: u32 = 8;
 
 /// What a backfill is of. A folder that was begun with one specification never resumes with another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use crate::document::Fingerprint;
 use std::sync::Arc;
 
 /// Appends ascending shingles: their number, then the step to each, as varints.
-pub fn encode_shingles(shingles: &[Shingle], out: &mut Vec<u8>) {
+fn encode_shingles(shingles: &[Shingle], out: &mut Vec<u8>) {
     encode_varint(shingles.len() as u64, out);
     let mut previous = 0;
     for shingle in shingles {
@@ -18,7 +18,7 @@ pub fn encode_shingles(shingles: &[Shingle], out: &mut Vec<u8>) {
 }
 
 /// Decodes what [`encode_shingles`] appends.
-pub fn decode_shingles(bytes: &mut &[u8]) -> Option<Vec<Shingle>> {
+fn decode_shingles(bytes: &mut &[u8]) -> Option<Vec<Shingle>> {
     let n = decode_varint(bytes)? as usize;
     let mut shingles = Vec::with_capacity(n.min(bytes.len()));
     let mut previous: Shingle = 0;

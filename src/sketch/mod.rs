@@ -32,7 +32,6 @@ mod super_shingle;
 pub use certainty::{EstimateBasis, SampleSize, sample_within, sample_wrong_side};
 pub use codec::{InvalidSketch, decode, encode};
 pub use confirmation::Confirmation;
-pub use content_bytes::{decode_shingles, encode_shingles};
 pub use gf2::Polynomial;
 pub use rabin::Rabin;
 pub use resemblance::{Estimate, ModCounts, compare, compare_down_to, compare_redacted};

@@ -1,10 +1,13 @@
 //! Documents, as the first phase leaves them.
 
-use crate::codec::{decode_array, decode_bytes, decode_flag, decode_varint, encode_bytes, encode_flag, encode_varint};
+use crate::codec::{
+    decode_array, decode_bytes, decode_flag, decode_numbers, decode_varint, encode_bytes, encode_flag, encode_numbers,
+    encode_varint,
+};
 use crate::document::{DocumentId, Fingerprint};
 use crate::extsort::Row;
 use crate::intake::KeptText;
-use crate::sketch::{Equivalences, Shingle, decode_shingles, encode_shingles};
+use crate::sketch::{Equivalences, Shingle};
 
 /// A document as the first phase leaves it. Its id is its position among all documents.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,9 +40,9 @@ impl Row for DocumentRow {
         encode_varint(u64::from(self.n_words), out);
         encode_varint(self.n_bytes, out);
         encode_flag(self.index.is_some(), out);
-        encode_shingles(self.index.as_deref().unwrap_or_default(), out);
-        encode_shingles(&self.super_shingles, out);
-        encode_shingles(&self.mod_shingles, out);
+        encode_numbers(self.index.as_deref().unwrap_or_default(), out);
+        encode_numbers(&self.super_shingles, out);
+        encode_numbers(&self.mod_shingles, out);
     }
 
     fn decode(_: Option<&Self>, bytes: &mut &[u8]) -> Option<Self> {
@@ -51,8 +54,8 @@ impl Row for DocumentRow {
             n_bytes,
             sketch: sketch.to_vec(),
             index,
-            super_shingles: decode_shingles(bytes)?,
-            mod_shingles: decode_shingles(bytes)?,
+            super_shingles: decode_numbers(bytes)?,
+            mod_shingles: decode_numbers(bytes)?,
         })
     }
 }
@@ -78,7 +81,7 @@ impl<'a> DocumentHead<'a> {
         let n_words = u32::try_from(decode_varint(bytes)?).ok()?;
         let n_bytes = decode_varint(bytes)?;
         let has_index = decode_flag(bytes)?;
-        let index = decode_shingles(bytes)?;
+        let index = decode_numbers(bytes)?;
         Some(DocumentHead { sketch, equivalences, first_url, n_words, n_bytes, index: has_index.then_some(index) })
     }
 }
