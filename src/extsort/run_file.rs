@@ -17,6 +17,8 @@ use std::io::{BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use zstd::bulk::Compressor;
+use zstd::zstd_safe;
 
 /// Bytes that are written at once, about.
 const WRITE_BYTES: usize = 128 << 10;
@@ -58,7 +60,8 @@ pub struct RunFileWriter<R> {
     path: PathBuf,
     name: String,
     file: BufWriter<File>,
-    is_compressed: bool,
+    /// Where the file is compressed.
+    compressor: Option<Compressor<'static>>,
     block: Vec<u8>,
     n_rows_in_block: u64,
     previous: Option<R>,
@@ -76,10 +79,11 @@ impl<R: Row + Clone> RunFileWriter<R> {
     pub fn create(folder: &Path, name: &str, is_compressed: bool) -> Result<Self, RunFileError> {
         let path = folder.join(name);
         let file = File::create(&path).map_err(RunFileError::io(&path))?;
+        let compressor = is_compressed.then(|| Compressor::new(ZSTD_LEVEL)).transpose();
         Ok(RunFileWriter {
             name: name.to_string(),
             file: BufWriter::with_capacity(WRITE_BYTES, file),
-            is_compressed,
+            compressor: compressor.map_err(RunFileError::io(&path))?,
             block: Vec::with_capacity(R::BLOCK_BYTES + (R::BLOCK_BYTES >> 3)),
             n_rows_in_block: 0,
             previous: None,
@@ -120,8 +124,8 @@ impl<R: Row + Clone> RunFileWriter<R> {
             return Ok(());
         }
         let compressed;
-        let bytes = if self.is_compressed {
-            compressed = zstd::bulk::compress(&self.block, ZSTD_LEVEL).map_err(RunFileError::io(&self.path))?;
+        let bytes = if let Some(compressor) = &mut self.compressor {
+            compressed = compressor.compress(&self.block).map_err(RunFileError::io(&self.path))?;
             compressed.as_slice()
         } else {
             &self.block
@@ -245,6 +249,12 @@ impl<R: Row> RunFile<R> {
     }
 }
 
+/// The bytes in a frame of zstd that says how many they are.
+fn decompress(frame: &[u8]) -> Option<Vec<u8>> {
+    let n_bytes = zstd_safe::get_frame_content_size(frame).ok()??;
+    zstd::bulk::decompress(frame, usize::try_from(n_bytes).ok()?).ok()
+}
+
 fn decode_index<R: Row>(mut index: &[u8]) -> Option<Vec<Block<R>>> {
     let mut blocks = Vec::new();
     let mut offset = 0;
@@ -313,7 +323,7 @@ impl<R: Row + Clone> RunFileReader<R> {
         if checksum(&bytes) != block.checksum {
             return Err(damaged());
         }
-        self.block = if file.is_compressed { zstd::stream::decode_all(&*bytes).map_err(|_| damaged())? } else { bytes };
+        self.block = if file.is_compressed { decompress(&bytes).ok_or_else(damaged)? } else { bytes };
         (self.at, self.n_left, self.previous) = (0, block.n_rows, None);
         self.next_block += 1;
         Ok(true)
