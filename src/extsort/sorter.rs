@@ -5,6 +5,10 @@ use super::row::SortedRow;
 use super::run_file::{FinishedFile, RunFileWriter};
 use std::path::Path;
 
+/// Bytes of rows for which memory is reserved at first. Most sorters of a small input hold no more, and use again what others have
+/// freed, where fresh memory would be cleared for them.
+const FIRST_BYTES: usize = 8 << 20;
+
 /// Collects rows into sorted run files.
 pub struct Sorter<'a, R> {
     folder: &'a Path,
@@ -27,14 +31,21 @@ impl<'a, R: SortedRow> Sorter<'a, R> {
     /// # Errors
     /// [`RunFileError::Io`] where the buffer is full and cannot be written.
     pub fn push(&mut self, row: R) -> Result<(), RunFileError> {
-        if self.rows.capacity() == 0 {
-            // Memory that nothing touches costs nothing. Growth by doubling would cost half as much again.
-            // More than the system has is not needed at once.
-            let _ = self.rows.try_reserve_exact(self.n_bytes_max / size_of::<R>() + 1);
+        if self.rows.len() == self.rows.capacity() {
+            self.reserve();
         }
         self.n_bytes += size_of::<R>() + row.n_heap_bytes();
         self.rows.push(row);
         if self.n_bytes >= self.n_bytes_max { self.spill() } else { Ok(()) }
+    }
+
+    /// Reserves memory for the first rows, and then for as many as there may be. Growth by doubling would cost half as much again,
+    /// and memory that nothing touches costs nothing.
+    fn reserve(&mut self) {
+        let n_bytes = if self.rows.capacity() == 0 { FIRST_BYTES.min(self.n_bytes_max) } else { self.n_bytes_max };
+        let n_rows = (n_bytes / size_of::<R>() + 1).saturating_sub(self.rows.len());
+        // More than the system has is not needed at once.
+        let _ = self.rows.try_reserve_exact(n_rows);
     }
 
     fn spill(&mut self) -> Result<(), RunFileError> {
