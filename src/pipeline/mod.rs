@@ -173,7 +173,8 @@ impl<S: Store> Pipeline<'_, S> {
             let sketching = (sketcher, &repeats, publisher.wants_originals());
             let (sketched, ingest) = stages.start_sketching(scope, self.source, committed_in, sketching)?;
             let (poison, idle) = (Arc::clone(&self.poison), Arc::new(IdleCount::default()));
-            let gatherer = Gatherer::new(sketched, self.close_requests, settings, poison, Arc::clone(&idle));
+            let (requests, publish_time) = (self.close_requests, publisher.time());
+            let gatherer = Gatherer::new(sketched, requests, settings, poison, Arc::clone(&idle), publish_time);
             let (prepared, look_ups) = stages.start_look_ups(scope, gatherer, &idle, &prefetcher, &retired)?;
             let (decided, decider) = stages.start_decider(scope, decider, prepared)?;
             let (encoded, encoders) = stages.start_encoders(scope, &decided)?;

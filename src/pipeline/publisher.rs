@@ -5,7 +5,7 @@ use crate::ports::{Outgoing, Sink, SinkError, Store, StoreError};
 use crossbeam::channel::{Receiver, RecvTimeoutError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Events handed to a sink at once while catching up.
 const RECOVERY_CHUNK: usize = 4096;
@@ -69,20 +69,43 @@ pub fn recover<S: Store>(store: &S, sink: &mut dyn Sink, published: u64, next_se
     Ok(())
 }
 
+/// How long the last events took to be published.
+#[derive(Debug, Default)]
+pub(super) struct PublishTime {
+    nanoseconds: AtomicU64,
+}
+
+impl PublishTime {
+    /// Zero as long as nothing was published.
+    pub fn last(&self) -> Duration {
+        Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed))
+    }
+
+    pub fn note(&self, took: Duration) {
+        self.nanoseconds.store(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+}
+
 /// Publishes in order and reports how far it is.
 pub(super) struct Publisher {
     sink: Option<Box<dyn Sink>>,
     published: Arc<AtomicU64>,
+    time: Arc<PublishTime>,
 }
 
 impl Publisher {
     pub fn new(sink: Option<Box<dyn Sink>>, next_seq: u64) -> Self {
-        Publisher { sink, published: Arc::new(AtomicU64::new(next_seq)) }
+        Publisher { sink, published: Arc::new(AtomicU64::new(next_seq)), time: Arc::default() }
     }
 
     /// Events below this number are out.
     pub fn published(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.published)
+    }
+
+    /// Tells how long publishing takes, while it runs.
+    pub fn time(&self) -> Arc<PublishTime> {
+        Arc::clone(&self.time)
     }
 
     pub fn is_listening(&self) -> bool {
@@ -117,7 +140,9 @@ impl Publisher {
             }
             if let Some(last) = events.last() {
                 kill_point!("before-publish");
+                let begin = Instant::now();
                 sink.publish(&events)?;
+                self.time.note(begin.elapsed());
                 kill_point!("after-publish");
                 self.published.store(last.seq + 1, Ordering::Release);
                 stats.readings(sink.readings());
@@ -175,7 +200,7 @@ mod tests {
     fn what_waits_goes_out_together() {
         let ((sent, batches), (begun, n_published), (go_on, goes_on)) = (unbounded(), unbounded(), unbounded());
         let publisher = Publisher::new(Some(Box::new(Slow { begun, goes_on })), 0);
-        let out = publisher.published();
+        let (out, time) = (publisher.published(), publisher.time());
         let feed = sent.clone();
         let send = move |seq| feed.send(vec![Outgoing::new(seq, None, vec![])]).expect("sent");
         std::thread::scope(|scope| {
@@ -189,6 +214,7 @@ mod tests {
             publishing.join().expect("no panic").expect("published");
         });
         assert_eq!(out.load(Ordering::Relaxed), 10);
+        assert!(!time.last().is_zero(), "nobody was told how long it took");
     }
 
     /// Reports each time that it is asked for metrics.
