@@ -1,13 +1,13 @@
-//! Sends pages to Kafka at a steady pace, each once, and takes the time from a page to its committed event.
+//! Sends pages to Kafka, each once, and reads the committed events that they become.
 //!
 //! ```sh
 //! cargo run --release --example kafka_pace -- --help
 //! ```
-//! It shares the machine with what is measured, and takes as little of it as a client can. A page's time begins before it is given
-//! to the producer and ends when a consumer that reads committed transactions has its event. Pages sent during the warm-up do
-//! not count.
+//! It shares the machine with what is measured, and takes as little of it as a client can. `most` sends as fast as events come back
+//! and tells the rate. `steady` sends at a given rate and tells the time from a page to its event, which begins before the page is
+//! given to the producer and ends when a consumer that reads committed transactions has the event.
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use rdkafka::client::ClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -17,9 +17,9 @@ use rdkafka::producer::{BaseRecord, Producer, ProducerContext, ThreadedProducer}
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use serde::Deserialize;
 use std::error::Error;
-use std::fs::{File, read_to_string};
+use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -30,32 +30,61 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two looks at the clock while nothing is to be sent or to be read.
 const TICK: Duration = Duration::from_millis(1);
 
-/// Sends pages at a steady pace and prints, as JSON, how long they took to become committed events.
+/// Pages that have no event yet, at most, while they are sent as fast as events come back.
+const UNANSWERED_MAX: u64 = 8_192;
+
+/// Sends pages to Kafka and prints, as JSON, how soon they become committed events.
 #[derive(Parser)]
 struct Arguments {
+    #[command(subcommand)]
+    pace: Pace,
     /// Where the brokers are
-    #[arg(long)]
+    #[arg(long, global = true, default_value = "127.0.0.1:9092")]
     brokers: String,
     /// A new topic, to which the pages go
-    #[arg(long)]
+    #[arg(long, global = true, default_value = "pages")]
     pages_topic: String,
     /// How many partitions it has
-    #[arg(long)]
+    #[arg(long, global = true, default_value_t = 4)]
     partitions: usize,
     /// The topic of events, of one partition
-    #[arg(long)]
+    #[arg(long, global = true, default_value = "events")]
     events_topic: String,
-    /// Pages a second
-    #[arg(long)]
-    rate: f64,
-    /// Seconds of sending before those that count
-    #[arg(long)]
-    warm_up: f64,
-    /// Seconds of sending that count
-    #[arg(long)]
-    seconds: f64,
-    /// JSON lines, a page each
-    pages: PathBuf,
+}
+
+/// How fast pages are sent.
+#[derive(Subcommand)]
+enum Pace {
+    /// As fast as events come back; prints the rate of the second half of the pages
+    Most {
+        /// JSON lines, a page each
+        pages: PathBuf,
+    },
+    /// At a steady rate; prints how long pages took to become events
+    Steady {
+        /// Pages a second
+        #[arg(long)]
+        rate: f64,
+        /// Seconds of sending before those that count
+        #[arg(long)]
+        warm_up: f64,
+        /// Seconds of sending that count
+        #[arg(long)]
+        seconds: f64,
+        /// JSON lines, a page each
+        pages: PathBuf,
+    },
+}
+
+/// What sender and reader know of each other.
+#[derive(Default)]
+struct Progress {
+    /// Pages sent in all, once no more are.
+    n_sent: AtomicU64,
+    /// Pages that have an event.
+    n_seen: AtomicU64,
+    /// Whether one of the two has ended, or cannot go on.
+    is_over: AtomicBool,
 }
 
 /// Notes that a page could not be sent.
@@ -87,82 +116,97 @@ struct Place {
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let (n_sent, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
-    let (sending, seen) = std::thread::scope(|scope| {
+    let progress = Progress::default();
+    let (sent, seen) = std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
-            let seen = read_events(&arguments, &n_sent, &is_over);
-            is_over.store(true, Relaxed);
+            let seen = read_events(&arguments, &progress);
+            progress.is_over.store(true, Relaxed);
             seen
         });
-        let sending = send(&arguments, &is_over);
-        match &sending {
-            Ok(sending) => n_sent.store(sending.sent.len() as u64, Relaxed),
-            Err(_) => is_over.store(true, Relaxed),
+        let sent = send(&arguments, &progress);
+        match &sent {
+            Ok(sent) => progress.n_sent.store(sent.len() as u64, Relaxed),
+            Err(_) => progress.is_over.store(true, Relaxed),
         }
-        (sending, reader.join())
+        (sent, reader.join())
     });
-    let (Sending { counts_from, cores_busy, sent }, seen) = (sending?, seen.map_err(|_| "the reader panicked")??);
-    let took = sent.iter().zip(&seen).filter(|(sent, _)| **sent >= counts_from);
-    let mut took: Vec<Duration> = took.filter_map(|(sent, seen)| Some(seen.as_ref()?.duration_since(*sent))).collect();
-    took.sort_unstable();
-    let milliseconds = |at: usize| took.get(at).map(|took| 1000.0 * took.as_secs_f64());
-    let answer = serde_json::json!({
-        "n_pages": took.len(),
-        "p50": milliseconds(took.len() / 2),
-        "p99": milliseconds(took.len() * 99 / 100),
-        "longest": milliseconds(took.len().saturating_sub(1)),
-        "cores_busy": cores_busy,
-    });
-    println!("{answer}");
+    let (sent, seen) = (sent?, seen.map_err(|_| "the reader panicked")??);
+    println!("{}", arguments.pace.answer(&sent, &seen));
     Ok(())
 }
 
-/// What was sent.
-struct Sending {
-    /// Pages count that are sent from then on.
-    counts_from: Instant,
-    /// The share of the machine's cores that was busy from then on.
-    cores_busy: f64,
-    /// When each page was given to the producer.
-    sent: Vec<Instant>,
+impl Pace {
+    fn pages(&self) -> &Path {
+        match self {
+            Pace::Most { pages } | Pace::Steady { pages, .. } => pages,
+        }
+    }
+
+    /// Whether the next page is due, `elapsed` seconds after the first one.
+    fn is_due(&self, n_sent: usize, elapsed: f64, progress: &Progress) -> bool {
+        match self {
+            Pace::Most { .. } => n_sent as u64 - progress.n_seen.load(Relaxed) < UNANSWERED_MAX,
+            Pace::Steady { rate, .. } => (n_sent as f64) < rate * elapsed,
+        }
+    }
+
+    /// Whether no more pages are to be sent.
+    fn is_at_end(&self, elapsed: f64) -> bool {
+        matches!(self, Pace::Steady { warm_up, seconds, .. } if elapsed >= warm_up + seconds)
+    }
+
+    /// What is known once each page that was sent has an event.
+    fn answer(&self, sent: &[Instant], seen: &[Option<Instant>]) -> serde_json::Value {
+        let Pace::Steady { warm_up, .. } = self else {
+            let (half, last) = (sent.len() / 2, seen.iter().flatten().max());
+            let seconds = sent.get(half).zip(last).map(|(middle, last)| last.duration_since(*middle).as_secs_f64());
+            return serde_json::json!({ "per_second": seconds.map(|seconds| (sent.len() - half) as f64 / seconds) });
+        };
+        let counts_from = sent.first().map(|first| *first + Duration::from_secs_f64(*warm_up));
+        let took = sent.iter().zip(seen).filter(|(sent, _)| Some(**sent) >= counts_from);
+        let mut took: Vec<Duration> =
+            took.filter_map(|(sent, seen)| Some(seen.as_ref()?.duration_since(*sent))).collect();
+        took.sort_unstable();
+        let milliseconds = |at: usize| took.get(at).map(|took| 1000.0 * took.as_secs_f64());
+        serde_json::json!({
+            "n_pages": took.len(),
+            "p50": milliseconds(took.len() / 2),
+            "p99": milliseconds(took.len() * 99 / 100),
+            "longest": milliseconds(took.len().saturating_sub(1)),
+        })
+    }
 }
 
-/// Sends pages until their time is over.
-fn send(arguments: &Arguments, is_over: &AtomicBool) -> Result<Sending> {
+/// Sends pages at their pace. Returns when each was given to the producer.
+fn send(arguments: &Arguments, progress: &Progress) -> Result<Vec<Instant>> {
     let mut config = ClientConfig::new();
     // A page's place follows from its number, because an idempotent producer keeps the order.
-    config.set("bootstrap.servers", &arguments.brokers).set("linger.ms", "1").set("enable.idempotence", "true");
+    config.set("bootstrap.servers", &arguments.brokers).set("enable.idempotence", "true");
     let producer: ThreadedProducer<Deliveries> = config.create_with_context(Deliveries::default())?;
-    let mut pages = BufReader::with_capacity(1 << 20, File::open(&arguments.pages)?);
-    let (mut page, mut sent, mut busy_before) = (Vec::new(), Vec::new(), None);
+    let (pace, path) = (&arguments.pace, arguments.pace.pages());
+    let mut pages = BufReader::with_capacity(1 << 20, File::open(path)?);
+    let (mut page, mut sent) = (Vec::new(), Vec::new());
     let begin = Instant::now();
-    loop {
-        let elapsed = begin.elapsed().as_secs_f64();
-        if elapsed >= arguments.warm_up + arguments.seconds {
-            break;
-        }
-        if elapsed >= arguments.warm_up && busy_before.is_none() {
-            busy_before = Some(busy_seconds()?);
-        }
-        while (sent.len() as f64) < arguments.rate * elapsed {
+    'sending: while !pace.is_at_end(begin.elapsed().as_secs_f64()) && !progress.is_over.load(Relaxed) {
+        while pace.is_due(sent.len(), begin.elapsed().as_secs_f64(), progress) {
             page.clear();
             if pages.read_until(b'\n', &mut page)? == 0 {
-                return Err(format!("{} has too few pages", arguments.pages.display()).into());
+                match pace {
+                    Pace::Most { .. } => break 'sending,
+                    Pace::Steady { .. } => return Err(format!("{} has too few pages", path.display()).into()),
+                }
             }
             let partition = (sent.len() % arguments.partitions) as i32;
             sent.push(Instant::now());
-            produce(&producer, &arguments.pages_topic, partition, page.trim_ascii_end(), is_over)?;
+            produce(&producer, &arguments.pages_topic, partition, page.trim_ascii_end(), &progress.is_over)?;
         }
         std::thread::sleep(TICK);
     }
-    let n_cores = std::thread::available_parallelism()?.get() as f64;
-    let busy = busy_seconds()? - busy_before.unwrap_or_default();
     producer.flush(PATIENCE)?;
     if producer.context().n_failed.load(Relaxed) > 0 {
         return Err("not all pages were sent".into());
     }
-    let counts_from = begin + Duration::from_secs_f64(arguments.warm_up);
-    Ok(Sending { counts_from, cores_busy: busy / arguments.seconds / n_cores, sent })
+    Ok(sent)
 }
 
 /// Gives a page to the producer, as soon as that has room.
@@ -188,7 +232,7 @@ fn produce(
 
 /// When the first event of each page was there, the page's own: those that follow from it come later. Ends when every page has one
 /// that was sent, which is known once all are.
-fn read_events(arguments: &Arguments, n_sent: &AtomicU64, is_over: &AtomicBool) -> Result<Vec<Option<Instant>>> {
+fn read_events(arguments: &Arguments, progress: &Progress) -> Result<Vec<Option<Instant>>> {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", &arguments.brokers).set("group.id", "pace").set("enable.auto.commit", "false");
     // A broker that waits for more to send does not notice that a transaction is committed: half a second by default.
@@ -197,14 +241,16 @@ fn read_events(arguments: &Arguments, n_sent: &AtomicU64, is_over: &AtomicBool) 
     let mut assignment = TopicPartitionList::new();
     assignment.add_partition_offset(&arguments.events_topic, 0, Offset::Beginning)?;
     consumer.assign(&assignment)?;
-    let (mut seen, mut n_seen, mut until): (Vec<Option<Instant>>, u64, Option<Instant>) = (Vec::new(), 0, None);
-    while !is_over.load(Relaxed) {
+    let (mut seen, mut until): (Vec<Option<Instant>>, Option<Instant>) = (Vec::new(), None);
+    while !progress.is_over.load(Relaxed) {
         match consumer.poll(Duration::from_millis(100)) {
-            Some(Ok(event)) => n_seen += u64::from(note(&event, arguments.partitions, &mut seen)?),
+            Some(Ok(event)) => {
+                progress.n_seen.fetch_add(u64::from(note(&event, arguments.partitions, &mut seen)?), Relaxed);
+            }
             Some(Err(error)) => return Err(error.into()),
             None => {}
         }
-        let n_sent = n_sent.load(Relaxed);
+        let (n_sent, n_seen) = (progress.n_sent.load(Relaxed), progress.n_seen.load(Relaxed));
         if n_sent == 0 {
             continue;
         }
@@ -228,14 +274,4 @@ fn note(event: &BorrowedMessage<'_>, partitions: usize, seen: &mut Vec<Option<In
     let is_first = seen[number].is_none();
     seen[number].get_or_insert_with(Instant::now);
     Ok(is_first)
-}
-
-/// The time since the machine started in which its cores neither idled nor waited for a disk, all cores added up.
-fn busy_seconds() -> Result<f64> {
-    let stat = read_to_string("/proc/stat")?;
-    let ticks: Vec<f64> =
-        stat.split_whitespace().skip(1).take(8).map(str::parse).collect::<std::result::Result<_, _>>()?;
-    let idle: f64 = ticks.iter().skip(3).take(2).sum();
-    // A tick is a hundredth of a second wherever Linux tells a program of ticks.
-    Ok((ticks.iter().sum::<f64>() - idle) / 100.0)
 }
