@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-step() { printf '\n== %s\n' "$*"; }
+step() { printf '\n== %s (minute %d)\n' "$*" $((SECONDS / 60)); }
 
 step packages
 deploy/debian-packages.sh --tests
@@ -36,12 +36,10 @@ LOOKALIKE_TEST_KAFKA=$(deploy/kafka-local.sh start --dir "$broker" --port "$port
 LOOKALIKE_TEST_KAFKA_SECRETS=$broker/secure
 export LOOKALIKE_TEST_KAFKA LOOKALIKE_TEST_KAFKA_SECRETS
 
-step tests
-cargo test --release --locked
-
-# The same profile with one more feature of our own: nothing but our crate is built again, here and after it.
-step "kills at every step of a batch"
-cargo test --release --locked --features failpoints --test failpoints
+# With the points at which tests/failpoints.rs kills the program, so that nothing is built once more for it. They do nothing where
+# no test names them. All that comes after the tests has the program without them.
+step "tests, with kills at every step of a batch"
+cargo test --release --locked --features failpoints
 
 step "the main command, and what it must show"
 deploy/demo.sh | tee "$broker/shown"
