@@ -33,7 +33,7 @@ def arguments():
     parser.add_argument("--seconds", type=int, default=30, help="of sending that count")
     parser.add_argument("--share", type=float, default=0.5, help="of the rate, at which pages are sent")
     parser.add_argument("--partitions", type=int, default=4)
-    parser.add_argument("--brokers", type=Path, help="the folder of the broker, such as one of another disk")
+    parser.add_argument("--broker-folder", type=Path, help="where the broker keeps its data, such as on another disk")
     parser.set_defaults(pages=None)
     return parser.parse_args()
 
@@ -122,7 +122,7 @@ def latencies(bench, roles, topic, per_second):
 def main():
     settings = arguments()
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(settings, folder)
+        bench = Bench(settings, folder, settings.broker_folder)
         try:
             pages = bench.generated("small", settings.n_pages)
             print("| what | pages/s at most | sent, pages/s | p50, ms | p99, ms | longest, ms | cores: program + broker + client |")

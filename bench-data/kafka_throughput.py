@@ -44,7 +44,6 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=3, help="of each rate; the median counts")
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--pages", type=Path, help="a folder to keep generated pages in")
-    parser.add_argument("--brokers", type=Path, help="the folder of the broker, such as one of another disk")
     return parser.parse_args()
 
 
@@ -64,17 +63,17 @@ def cpu_seconds(pid):
 
 
 class Bench:
-    def __init__(self, settings, folder):
+    def __init__(self, settings, folder, broker_folder=None):
         self.settings, self.folder, self.n_runs, self.cores = settings, Path(folder), 0, all_cores()
         self.pages = settings.pages or self.folder
-        self.brokers = settings.brokers or self.folder / "broker"
+        self.broker_folder = broker_folder or self.folder / "broker"
         # Below those that outgoing connections are given; the broker takes the next one as well.
         port = random.randrange(20_000, 30_000, 2)
         self.broker = self.script("start", "--port", str(port)).strip()
-        self.broker_pid = int((self.brokers / "pid").read_text())
+        self.broker_pid = int((self.broker_folder / "pid").read_text())
 
     def script(self, *words, **more):
-        command = [SCRIPT, *words, "--dir", self.brokers]
+        command = [SCRIPT, *words, "--dir", self.broker_folder]
         return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, **more).stdout
 
     def generated(self, profile, n_pages, *more):
