@@ -1,7 +1,7 @@
 //! The integration tests, one module for each promise, in one binary, so that the harness compiles once.
 //!
 //! `cargo test --no-default-features --test it` runs those that need neither RocksDB nor Kafka, in seconds. `chaos` and
-//! `failpoints` are binaries of their own: the first kills and restarts everything, the second needs another build.
+//! `failpoints` are binaries of their own: the first kills and restarts everything, the second needs the feature `failpoints`.
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
 
