@@ -5,11 +5,13 @@ use crate::wire::EventType;
 use memchr::memrchr;
 use serde::Deserialize;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// Bytes that are read from the file's end at once.
 const BLOCK_BYTES: u64 = 64 << 10;
+/// Bytes that are gathered before the system is asked to write them.
+const WRITE_BYTES: usize = 128 << 10;
 /// The longest event; a longer last line is not an event.
 const EVENT_BYTES_MAX: u64 = 16 << 20;
 /// How every event begins.
@@ -177,7 +179,7 @@ impl Sink for EventFile {
             FileState::Unchecked => drop(self.last_seq()?),
             FileState::Lost => return Err(lost(&self.path)),
         }
-        if let Err(error) = self.file.write_all(&lines(events)) {
+        if let Err(error) = write_lines(&self.file, events) {
             self.state = FileState::Unchecked;
             return Err(failed(&self.path, &error));
         }
@@ -200,13 +202,14 @@ fn lost(path: &Path) -> SinkError {
     ))
 }
 
-fn lines(events: &[Outgoing]) -> Vec<u8> {
-    let mut lines = Vec::with_capacity(events.iter().map(|event| event.json.len() + 1).sum());
+/// Writes a line for each event. One buffer for all of them would be fresh memory, which the system clears page by page.
+fn write_lines(out: impl Write, events: &[Outgoing]) -> io::Result<()> {
+    let mut out = BufWriter::with_capacity(WRITE_BYTES, out);
     for event in events {
-        lines.extend_from_slice(&event.json);
-        lines.push(b'\n');
+        out.write_all(&event.json)?;
+        out.write_all(b"\n")?;
     }
-    lines
+    out.flush()
 }
 
 /// Standard output, or any other stream, as a sink. It does not know which events it received before.
@@ -238,8 +241,8 @@ impl Sink for EventStdout {
     }
 
     fn publish(&mut self, events: &[Outgoing]) -> Result<(), SinkError> {
-        let written = self.out.write_all(&lines(events)).and_then(|()| self.out.flush());
-        written.map_err(|error| SinkError::new(format!("standard output: {error}; its reader has closed it")))
+        write_lines(&mut self.out, events)
+            .map_err(|error| SinkError::new(format!("standard output: {error}; its reader has closed it")))
     }
 }
 
@@ -254,7 +257,7 @@ mod tests {
     }
 
     fn line(seq: u64, filler: usize) -> Vec<u8> {
-        lines(&[event(seq, filler)])
+        [&event(seq, filler).json[..], b"\n"].concat()
     }
 
     /// Writes `before`, asks for the last number, and publishes event 9.
