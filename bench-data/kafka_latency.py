@@ -5,12 +5,13 @@
     python3 bench-data/kafka_latency.py [--pages 400000] [--warm-up 60] [--seconds 30]
 
 Twice: with one process, and with a sketcher and an owner. First, kafka_pace.rs sends generated pages of 5 KB as fast as events
-come back; then, to new topics and a new store, at half of the rate that it reached. Pages sent during the warm-up do not count: a
-broker that was just started compiles its own code for a minute and more. The broker and kafka_pace.rs, which both sends and reads,
-share the cores with what is measured, so the table also says how many each of them kept busy. Takes up to ten gigabytes in the
-folder for temporary files (TMPDIR).
+come back; then, to new topics and a new store, at half of the rate that it reached. With --rate it sends at that rate alone, and
+each --binary in its turn. Pages sent during the warm-up do not count: a broker that was just started compiles its own code for a
+minute and more. The broker and kafka_pace.rs, which both sends and reads, share the cores with what is measured, so the table also
+says how many each of them kept busy. Takes up to ten gigabytes in the folder for temporary files (TMPDIR).
 """
 import argparse
+import itertools
 import json
 import os
 import shutil
@@ -25,13 +26,14 @@ from kafka_throughput import CONFIG, TARGET, Bench, cpu_seconds, free_port
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--binary", default=TARGET / "lookalike")
+    parser.add_argument("--binary", action="append", type=Path, help="a program to measure; may be given several times")
     parser.add_argument("--generator", default=TARGET / "examples" / "generate")
     parser.add_argument("--pace", default=TARGET / "examples" / "kafka_pace")
     parser.add_argument("--pages", dest="n_pages", type=int, default=400_000, help="to find the rate with")
     parser.add_argument("--warm-up", type=int, default=60, help="seconds of sending before those that count")
     parser.add_argument("--seconds", type=int, default=30, help="of sending that count")
     parser.add_argument("--share", type=float, default=0.5, help="of the rate, at which pages are sent")
+    parser.add_argument("--rate", type=float, help="pages a second, instead of a share of what the machine can do")
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--broker-folder", type=Path, help="where the broker keeps its data, such as on another disk")
     parser.set_defaults(pages=None)
@@ -95,8 +97,9 @@ class Crawl:
         shutil.rmtree(self.store)
 
 
-def most(bench, roles, path, topic):
+def most(bench, roles, topic):
     """Pages a second, where the next page is sent when an event comes back."""
+    path = bench.generated("small", bench.settings.n_pages)
     with Crawl(bench, roles, topic) as crawl:
         return crawl.answer(crawl.paced("most", path))["per_second"]
 
@@ -121,17 +124,23 @@ def latencies(bench, roles, topic, per_second):
 
 def main():
     settings = arguments()
+    binaries = settings.binary or [TARGET / "lookalike"]
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(settings, folder, settings.broker_folder)
         try:
-            pages = bench.generated("small", settings.n_pages)
             print("| what | pages/s at most | sent, pages/s | p50, ms | p99, ms | longest, ms | cores: program + broker + client |")
             print("|---|---|---|---|---|---|---|", flush=True)
-            for what, roles in (("run", ()), ("sketcher and owner", ("owner", "sketcher"))):
-                rate = most(bench, roles, pages, f"most-{len(roles)}")
-                took, busy = latencies(bench, roles, f"steady-{len(roles)}", settings.share * rate)
-                print(f"| {what} | {rate:,.0f} | {settings.share * rate:,.0f} | {took['p50']:.0f} | {took['p99']:.0f} | "
-                      f"{took['longest']:.0f} | {' + '.join(f'{100 * each:.0f} %' for each in busy)} |", flush=True)
+            for number, (roles, binary) in enumerate(itertools.product([(), ("owner", "sketcher")], binaries)):
+                settings.binary = binary
+                can = None if settings.rate else most(bench, roles, f"most-{number}")
+                rate = settings.rate or settings.share * can
+                took, busy = latencies(bench, roles, f"steady-{number}", rate)
+                what = " and ".join(reversed(roles)) or "run"
+                if len(binaries) > 1:
+                    what += f", {binary}"
+                cores = " + ".join(f"{100 * each:.0f} %" for each in busy)
+                print(f"| {what} | {f'{can:,.0f}' if can else '–'} | {rate:,.0f} | {took['p50']:.0f} | {took['p99']:.0f} | "
+                      f"{took['longest']:.0f} | {cores} |", flush=True)
         finally:
             bench.script("clean")
 
