@@ -1,5 +1,6 @@
 //! Event sinks: the lines of a file, or of standard output.
 
+use super::stream::BUFFER_BYTES;
 use crate::ports::{Outgoing, Sink, SinkError};
 use crate::wire::EventType;
 use memchr::memrchr;
@@ -10,8 +11,6 @@ use std::path::{Path, PathBuf};
 
 /// Bytes that are read from the file's end at once.
 const BLOCK_BYTES: u64 = 64 << 10;
-/// Bytes that are gathered before the system is asked to write them.
-const WRITE_BYTES: usize = 128 << 10;
 /// The longest event; a longer last line is not an event.
 const EVENT_BYTES_MAX: u64 = 16 << 20;
 /// How every event begins.
@@ -204,7 +203,7 @@ fn lost(path: &Path) -> SinkError {
 
 /// Writes a line for each event. One buffer for all of them would be fresh memory, which the system clears page by page.
 fn write_lines(out: impl Write, events: &[Outgoing]) -> io::Result<()> {
-    let mut out = BufWriter::with_capacity(WRITE_BYTES, out);
+    let mut out = BufWriter::with_capacity(BUFFER_BYTES, out);
     for event in events {
         out.write_all(&event.json)?;
         out.write_all(b"\n")?;

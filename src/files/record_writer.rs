@@ -2,6 +2,7 @@
 
 use super::compression::Compression;
 use super::format::FileFormat;
+use super::stream::BUFFER_BYTES;
 use bzip2::write::BzEncoder;
 use flate2::write::GzEncoder;
 use flate2::{Compress, Crc, FlushCompress, Status};
@@ -9,8 +10,6 @@ use liblzma::write::XzEncoder;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-
-const BUFFER_BYTES: usize = 128 << 10;
 
 /// The level of the `zstd` program.
 const ZSTD_LEVEL: i32 = 3;

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Read};
 /// A stream of bytes from anywhere.
 pub(super) type Stream = Box<dyn Read + Send>;
 
-/// Bytes that are read from a stream at once. `BufReader` passes on a request that is as large as its own buffer, so the
+/// Bytes that are read from a stream, or written to one, at once. `BufReader` passes on a request that is as large as its own buffer, so the
 /// bytes of an uncompressed stream go straight into the buffer of the format's reader.
 pub(super) const BUFFER_BYTES: usize = 128 << 10;
 
