@@ -7,7 +7,8 @@
 Twice: with one process, and with a sketcher and an owner. First, kafka_pace.rs sends generated pages of 5 KB as fast as events
 come back; then, to new topics and a new store, at half of the rate that it reached. With --rate it sends at that rate alone, and
 each --binary in its turn. Pages sent during the warm-up do not count: a broker that was just started compiles its own code for a
-minute and more. The broker and kafka_pace.rs, which both sends and reads, share the cores with what is measured, so the table also
+minute and more. It runs with the Java options of Kafka's own scripts, because a small heap stops it for a tenth of a second every
+few. The broker and kafka_pace.rs, which both sends and reads, share the cores with what is measured, so the table also
 says how many each of them kept busy. Takes up to ten gigabytes in the folder for temporary files (TMPDIR).
 """
 import argparse
@@ -22,6 +23,13 @@ import time
 from pathlib import Path
 
 from kafka_throughput import CONFIG, TARGET, Bench, cpu_seconds, free_port
+
+# The defaults of kafka-server-start.sh and kafka-run-class.sh.
+JAVA = {
+    "KAFKA_HEAP_OPTS": "-Xmx1G -Xms1G",
+    "KAFKA_JVM_PERFORMANCE_OPTS": "-XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
+                                  "-XX:+ExplicitGCInvokesConcurrent",
+}
 
 
 def arguments():
@@ -125,6 +133,7 @@ def latencies(bench, roles, topic, per_second):
 def main():
     settings = arguments()
     binaries = settings.binary or [TARGET / "lookalike"]
+    os.environ.update(JAVA)
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(settings, folder, settings.broker_folder)
         try:

@@ -33,6 +33,8 @@ kafka-local.sh: a real Apache Kafka $kafka_version on 127.0.0.1, one process, fo
                DIR/secure/password. Needs openssl.
 
 The broker listens on loopback only, without passwords: it is not for production. It never makes topics by itself.
+It is small: for Java's options, set KAFKA_HEAP_OPTS (here -Xmx512m) and KAFKA_JVM_PERFORMANCE_OPTS
+(here -XX:+UseSerialGC), as for Kafka's own scripts.
 Needed: Java 17 or newer and, for the first start, Maven, which fetches about 60 MB of jars into
   $jars
 On Debian: apt-get install default-jre-headless maven
@@ -196,7 +198,8 @@ start() {
   format "$port"
   port=$(< "$dir/port")
   await_port
-  nohup java -Xmx512m -XX:+UseSerialGC -Dorg.slf4j.simpleLogger.defaultLogLevel=warn \
+  # shellcheck disable=SC2086 # Each of the variables holds several words.
+  nohup java ${KAFKA_HEAP_OPTS:--Xmx512m} ${KAFKA_JVM_PERFORMANCE_OPTS:--XX:+UseSerialGC} -Dorg.slf4j.simpleLogger.defaultLogLevel=warn \
     -cp "$jars/lib/*" kafka.Kafka "$dir/server.properties" > "$dir/kafka.log" 2>&1 < /dev/null &
   echo $! > "$dir/pid"
   await_start

@@ -41,7 +41,7 @@ pub(super) fn create_consumer(
     id: &Arc<TopicId>,
 ) -> Result<BaseConsumer<SourceContext>, SourceError> {
     let config = match mode {
-        ReadingMode::Normal => settings.consumer_config(),
+        ReadingMode::Normal => settings.reader_config(),
         ReadingMode::Cautious => settings.cautious_config(),
         ReadingMode::Member => settings.member_config(),
     };
