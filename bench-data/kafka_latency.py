@@ -7,9 +7,9 @@
 Twice: with one process, and with a sketcher and an owner. First, kafka_pace.rs sends generated pages of 5 KB as fast as events
 come back; then, to new topics and a new store, at half of the rate that it reached. With --rate it sends at that rate alone, and
 each --binary in its turn. Pages sent during the warm-up do not count: a broker that was just started compiles its own code for a
-minute and more. It runs with the Java options of Kafka's own scripts, because a small heap stops it for a tenth of a second every
-few. The broker and kafka_pace.rs, which both sends and reads, share the cores with what is measured, so the table also
-says how many each of them kept busy. Takes up to ten gigabytes in the folder for temporary files (TMPDIR).
+minute and more. It has the Java options of Kafka's own scripts: with a small heap it stops for 40 to 90 ms every two or three
+seconds. The broker and kafka_pace.rs, which both sends and reads, share the cores with what is measured, so the table also says
+how many each of them kept busy. Takes up to ten gigabytes in the folder for temporary files (TMPDIR).
 """
 import argparse
 import itertools

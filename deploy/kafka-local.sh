@@ -199,8 +199,9 @@ start() {
   port=$(< "$dir/port")
   await_port
   # shellcheck disable=SC2086 # Each of the variables holds several words.
-  nohup java ${KAFKA_HEAP_OPTS:--Xmx512m} ${KAFKA_JVM_PERFORMANCE_OPTS:--XX:+UseSerialGC} -Dorg.slf4j.simpleLogger.defaultLogLevel=warn \
-    -cp "$jars/lib/*" kafka.Kafka "$dir/server.properties" > "$dir/kafka.log" 2>&1 < /dev/null &
+  nohup java ${KAFKA_HEAP_OPTS:--Xmx512m} ${KAFKA_JVM_PERFORMANCE_OPTS:--XX:+UseSerialGC} \
+    -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$jars/lib/*" \
+    kafka.Kafka "$dir/server.properties" > "$dir/kafka.log" 2>&1 < /dev/null &
   echo $! > "$dir/pid"
   await_start
   address
