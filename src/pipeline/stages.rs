@@ -23,7 +23,7 @@ use crate::cluster::Prefetcher;
 use crate::document::Seed;
 use crate::intake::RecordSketcher;
 use crate::ports::{Outgoing, PoisonGuard, ProgressMap, Source, Store, StoreError};
-use crossbeam::channel::{Receiver, Sender, bounded};
+use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
@@ -82,7 +82,8 @@ impl<'e, S: Store> Stages<'e, S> {
         let &Stages { store, settings, backpressure, shutdown, stats, poison, .. } = self;
         let n_sketchers = threads(settings.sketchers, 1);
         let (work_out, work_in) = bounded(CHUNKS_WAITING * n_sketchers);
-        let (done_out, done_in) = bounded(settings.in_flight_records_max);
+        // Backpressure bounds what waits here. A channel with room for that many chunks would take a mebibyte from the start.
+        let (done_out, done_in) = unbounded();
         let ingest = self.start(scope, "ingest", move || {
             let mut source = source;
             let ended = ingest::run(source.as_mut(), &work_out, &committed, backpressure, shutdown, stats);
