@@ -150,7 +150,7 @@ impl RocksStore {
         if !holds_store(path) && !is_unmade(path) {
             return Err(OpenError::NotAStore(path.to_path_buf()));
         }
-        let mut options = database_options(settings);
+        let mut options = database_options(settings, path);
         options.create_if_missing(true);
         options.create_missing_column_families(true);
         give_way_in_compactions();
@@ -214,7 +214,7 @@ impl RocksStore {
     pub(super) fn open_snapshot(path: &Path, shared: &SharedCache) -> Result<Self, OpenError> {
         let settings = &shared.settings;
         check_there(path)?;
-        let options = database_options(settings);
+        let options = database_options(settings, path);
         let (mut log_error, mut last_missing, mut n_misses, mut is_unmade) = (None, None, 0, false);
         for _ in 0..OPEN_TRIES {
             let before = manifest_state(path);
