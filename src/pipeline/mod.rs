@@ -4,7 +4,7 @@
 //! ingest ─▶ sketcher ×n ─▶ gatherer ─▶ look-up ×n ─▶ decider ─▶ encoder ×n ─▶ writer ─▶ indexer ─▶ syncer ─▶ publisher
 //! source    pure, parallel  batches     reads ahead   in order   rows, events  in order  readable   durable   and only then out
 //! ```
-//! Stages are threads joined by bounded channels; `Backpressure` limits the records and bytes between source and store. A
+//! Stages are threads joined by channels; their bounds and `Backpressure` limit the records and bytes between source and store. A
 //! look-up reads the store while earlier batches are decided and written; the decider lays these over what was read
 //! (`InFlight`), so that the decisions are those of one page after the other. The first stage that fails ends admission and
 //! closes its channels, and every other stage ends. Sweeps are closed by the decider, between two batches of pages.

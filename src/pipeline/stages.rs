@@ -1,4 +1,4 @@
-//! Starts the stages of the stream, each in threads of its own name, and joins them by bounded channels.
+//! Starts the stages of the stream, each in threads of its own name, and joins them by channels.
 
 use super::backpressure::Backpressure;
 use super::decide::{DecideStage, Decided};
