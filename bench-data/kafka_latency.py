@@ -4,10 +4,10 @@
     cargo build --release --bin lookalike --example generate --example kafka_pace
     python3 bench-data/kafka_latency.py [--pages 400000] [--warm-up 60] [--seconds 30]
 
-Twice: with one process, and with a sketcher and an owner. First, kafka_pace.rs sends generated pages of 5 KB as fast as events
-come back; then, to new topics and a new store, at half of the rate that it reached. With --rate it sends at that rate alone, and
-each --binary in its turn. Pages sent during the warm-up do not count. Before everything else short pages are sent for three
-minutes, in which a broker that was just started compiles its own code. It has the Java options of Kafka's own scripts: with a
+First, short pages are sent for three minutes, in which a broker that was just started compiles its own code. What follows is done
+twice: with one process, and with a sketcher and an owner. kafka_pace.rs sends generated pages of 5 KB as fast as events come back,
+and then, to new topics and a new store, at half of the rate that it reached. With --rate it sends at that rate alone, and each
+--binary in its turn. Pages sent during the warm-up do not count. The broker has the Java options of Kafka's own scripts: with a
 small heap it stops for 40 to 90 ms every two or three seconds. The broker and kafka_pace.rs, which both sends and reads, share the
 cores with what is measured, so the table also says how many each of them kept busy. Takes up to ten gigabytes in the folder for
 temporary files (TMPDIR).
@@ -32,7 +32,7 @@ JAVA = {
                                   "-XX:+ExplicitGCInvokesConcurrent",
 }
 
-# Short pages a second with which the broker is made warm.
+# Short pages a second that are sent at first.
 WARM_UP_RATE = 4_000
 
 
@@ -43,7 +43,7 @@ def arguments():
     parser.add_argument("--pace", default=TARGET / "examples" / "kafka_pace")
     parser.add_argument("--pages", dest="n_pages", type=int, default=400_000, help="to find the rate with")
     parser.add_argument("--warm-up", type=int, default=60, help="seconds of sending before those that count")
-    parser.add_argument("--broker-warm-up", type=int, default=180, help="seconds of sending short pages before all")
+    parser.add_argument("--broker-warm-up", type=int, default=180, help="seconds of sending short pages at first")
     parser.add_argument("--seconds", type=int, default=30, help="of sending that count")
     parser.add_argument("--share", type=float, default=0.5, help="of the rate, at which pages are sent")
     parser.add_argument("--rate", type=float, help="pages a second, instead of a share of what the machine can do")
@@ -118,7 +118,7 @@ def most(bench, roles, topic):
 
 
 def warm_up_broker(bench):
-    """Keeps the broker busy with the requests that it will get."""
+    """Sends short pages, so that the broker has compiled its own code before anything is measured."""
     seconds = bench.settings.broker_warm_up
     path = bench.generated("tiny", WARM_UP_RATE * (seconds + 1))
     with Crawl(bench, (), "warm-up") as crawl:
@@ -151,8 +151,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(settings, folder, settings.broker_folder)
         try:
-            settings.binary = binaries[0]
             if settings.broker_warm_up > 0:
+                settings.binary = binaries[0]
                 warm_up_broker(bench)
             print("| what | pages/s at most | sent, pages/s | p50, ms | p99, ms | longest, ms | cores: program + broker + client |")
             print("|---|---|---|---|---|---|---|", flush=True)

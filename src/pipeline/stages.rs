@@ -82,7 +82,7 @@ impl<'e, S: Store> Stages<'e, S> {
         let &Stages { store, settings, backpressure, shutdown, stats, poison, .. } = self;
         let n_sketchers = threads(settings.sketchers, 1);
         let (work_out, work_in) = bounded(CHUNKS_WAITING * n_sketchers);
-        // Backpressure bounds what waits here. A channel with room for that many chunks would take a mebibyte from the start.
+        // Backpressure limits what waits here. A bounded channel with room for as much would be a mebibyte, written at the start.
         let (done_out, done_in) = unbounded();
         let ingest = self.start(scope, "ingest", move || {
             let mut source = source;

@@ -25,14 +25,14 @@ const INDEX_RESTART_INTERVAL: i32 = 8;
 /// new memtable, and all filters when it opens a store, so a larger share costs time.
 const MEMTABLE_FILTER_RATIO: f64 = 0.005;
 
-/// Tables of a store for each thread that opens them. RocksDB starts its threads anew for every family, also for one without
-/// tables: with its default of sixteen they took half of the time in which a small store was opened.
+/// How many tables of a store there are for each thread that opens them. RocksDB starts new threads for every family, even for one
+/// that has no tables: with its default of sixteen, that was half of the time it took to open a small store.
 const TABLES_A_THREAD: usize = 16;
 
-/// RocksDB's own number of such threads.
+/// The most threads that open tables: RocksDB's default.
 const OPENING_THREADS_MAX: usize = 16;
 
-/// The options of the database in a folder as a whole.
+/// The options of the database as a whole. `folder` is where it is, or will be.
 pub(super) fn database_options(settings: &Settings, folder: &Path) -> Options {
     let mut options = Options::default();
     // After one flipped byte in the log, RocksDB's default recovery silently drops everything that follows.
@@ -260,20 +260,19 @@ fn family_options(name: &str, cache: Option<&Cache>) -> Options {
 mod tests {
     use super::*;
 
-    /// Lost once: half of the time that a small store took to open, to threads that had nothing to open.
+    /// Lost once: half of the time it took to open a small store, to threads that had nothing to open.
     #[test]
     fn a_small_store_is_opened_by_one_thread() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mut n_tables = 0;
-        for (upto, n_threads) in [(0, 1), (31, 1), (32, 2), (300, 16)] {
-            for number in n_tables..upto {
-                std::fs::write(folder.path().join(format!("{number:06}.sst")), "").expect("written");
+        for (n_tables, n_threads) in [(0, 1), (31, 1), (32, 2), (300, 16)] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let tables = (0..n_tables).map(|number| format!("{number:06}.sst"));
+            // Of the logs none counts.
+            for name in tables.chain((0..99).map(|number| format!("{number:06}.log"))) {
+                std::fs::write(folder.path().join(name), "").expect("written");
             }
-            n_tables = upto;
-            std::fs::write(folder.path().join(format!("{n_threads}.log")), "").expect("written");
             assert_eq!(opening_threads(folder.path()), n_threads, "{n_tables} tables");
         }
-        assert_eq!(opening_threads(&folder.path().join("none")), 1);
+        assert_eq!(opening_threads(Path::new("/no/such/folder")), 1);
     }
 
     #[test]
