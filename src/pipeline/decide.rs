@@ -37,6 +37,8 @@ pub(super) enum Decided {
 /// A batch of pages and what was decided over it.
 pub(super) struct DecidedPages {
     pub pages: Vec<SketchedRecord>,
+    /// The fingerprint of each page's URL; none for a rejected record.
+    pub urls: Vec<Option<Fingerprint>>,
     /// One for each page; none where no page stands.
     pub decisions: Vec<Option<Decision>>,
     /// What is written.
@@ -168,7 +170,7 @@ impl<S: Store> DecideStage<'_, S> {
         self.gauge.measure(self.decider.clusters(), &batch.rows, || store.n_bytes());
         self.in_flight.add(Arc::clone(&batch), index, first_urls(&pages, &decisions));
         let deciding = begin.elapsed();
-        Ok(DecidedPages { pages, decisions, batch, history, first_seq, matched_urls, counts, deciding })
+        Ok(DecidedPages { pages, urls, decisions, batch, history, first_seq, matched_urls, counts, deciding })
     }
 
     /// Where the documents in flight that decisions matched were first seen.

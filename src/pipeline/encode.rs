@@ -7,7 +7,7 @@ use super::sequencer::Ticketed;
 use super::sketched_record::SketchedRecord;
 use super::syncer::Written;
 use crate::cluster::Decision;
-use crate::document::DocumentId;
+use crate::document::{DocumentId, Fingerprint};
 use crate::intake::SketchedPage;
 use crate::ports::{Outgoing, Store, StoreError};
 use crate::wire::{Described, EventLog, Subject};
@@ -113,22 +113,32 @@ fn described<'p>(
 /// Where each document that a decision matched was first seen: in flight, in this very batch, or in the store.
 fn matched_urls<S: Store>(store: &S, decided: &mut DecidedPages) -> Result<FxHashMap<DocumentId, String>, StoreError> {
     let mut urls = take(&mut decided.matched_urls);
-    let mut unknown = Vec::new();
-    for (page, decision) in decided.pages.iter().zip(&decided.decisions) {
+    let mut stored = Vec::new();
+    for ((page, key), decision) in decided.pages.iter().zip(&decided.urls).zip(&decided.decisions) {
         let (Ok(sketched), Some(decision)) = (&page.outcome, decision) else { continue };
         if let Some(found) = decision.matched
             && !urls.contains_key(&found.document)
         {
-            unknown.push(found.document);
+            stored.push((found.document, *key, &sketched.url));
         }
         if decision.is_new_document() {
             urls.insert(decision.document, sketched.url.clone());
         }
     }
-    unknown.sort_unstable();
-    unknown.dedup();
-    let found = store.first_urls(&unknown)?;
-    urls.extend(unknown.into_iter().zip(found));
+    stored.sort_unstable();
+    stored.dedup_by_key(|(document, ..)| *document);
+    let documents: Vec<DocumentId> = stored.iter().map(|(document, ..)| *document).collect();
+    let mut elsewhere = Vec::new();
+    for ((document, key, url), first) in stored.into_iter().zip(store.first_url_keys(&documents)?) {
+        // A page that comes again mostly matches what stood at its own URL.
+        if key == Some(first) {
+            urls.insert(document, url.clone());
+        } else {
+            elsewhere.push((document, first));
+        }
+    }
+    let keys: Vec<Fingerprint> = elsewhere.iter().map(|(_, first)| *first).collect();
+    urls.extend(elsewhere.iter().map(|(document, _)| *document).zip(store.urls(&keys)?));
     Ok(urls)
 }
 

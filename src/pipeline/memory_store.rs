@@ -69,9 +69,8 @@ impl Store for MemoryStore {
         Ok(keys.iter().map(|key| self.rows().equal.get(key).copied()).collect())
     }
 
-    fn first_urls(&self, documents: &[DocumentId]) -> Result<Vec<String>, StoreError> {
-        let rows = self.rows();
-        Ok(documents.iter().map(|document| rows.urls[&rows.first_urls[document]].clone()).collect())
+    fn first_url_keys(&self, documents: &[DocumentId]) -> Result<Vec<Fingerprint>, StoreError> {
+        Ok(documents.iter().map(|document| self.rows().first_urls[document]).collect())
     }
 
     fn counts(&self) -> Result<(StoreCounts, Vec<EqualCluster>), StoreError> {

@@ -116,11 +116,19 @@ pub trait Store: Send + Sync + cluster::View<Error = StoreError> + history::View
     /// [`StoreError`], as for every method here.
     fn equal(&self, keys: &[Fingerprint]) -> Result<Vec<Option<DocumentId>>, StoreError>;
 
+    /// The key of the URL where each document was first seen. The documents must exist.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn first_url_keys(&self, documents: &[DocumentId]) -> Result<Vec<Fingerprint>, StoreError>;
+
     /// The URL where each document was first seen. The documents must exist.
     ///
     /// # Errors
     /// [`StoreError`]
-    fn first_urls(&self, documents: &[DocumentId]) -> Result<Vec<String>, StoreError>;
+    fn first_urls(&self, documents: &[DocumentId]) -> Result<Vec<String>, StoreError> {
+        self.urls(&self.first_url_keys(documents)?)
+    }
 
     /// What the store adds up to, and the documents that stand alone at several URLs. A store without counts, as an older
     /// program leaves it, is counted, which reads all sightings; from then on it has them.

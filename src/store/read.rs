@@ -140,17 +140,15 @@ impl RocksStore {
             .collect()
     }
 
-    pub(super) fn first_urls_of(&self, documents: &[DocumentId]) -> Result<Vec<String>, StoreError> {
+    pub(super) fn first_url_keys_of(&self, documents: &[DocumentId]) -> Result<Vec<Fingerprint>, StoreError> {
         let rows = self.rows(cf::DOCS, documents.iter().map(|document| document.0.to_be_bytes()))?;
-        let keys = rows
-            .into_iter()
+        rows.into_iter()
             .zip(documents)
             .map(|(row, document)| {
                 let row = row.ok_or_else(|| damaged(format!("document {document} is missing")))?;
                 schema::read_first_url(&row).ok_or_else(|| damaged(format!("the row of document {document}")))
             })
-            .collect::<Result<Vec<_>, _>>()?;
-        self.urls_of(&keys)
+            .collect()
     }
 
     pub(super) fn outbox_from(&self, from: u64, limit: usize) -> Result<Vec<Outgoing>, StoreError> {

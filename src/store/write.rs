@@ -81,8 +81,8 @@ impl Store for RocksStore {
         self.equal_documents(keys)
     }
 
-    fn first_urls(&self, documents: &[DocumentId]) -> Result<Vec<String>, StoreError> {
-        self.first_urls_of(documents)
+    fn first_url_keys(&self, documents: &[DocumentId]) -> Result<Vec<Fingerprint>, StoreError> {
+        self.first_url_keys_of(documents)
     }
 
     fn outbox(&self, from: u64, limit: usize) -> Result<Vec<Outgoing>, StoreError> {

@@ -173,8 +173,8 @@ impl Store for PlantedStore {
     fn equal(&self, keys: &[Fingerprint]) -> Result<Vec<Option<DocumentId>>, StoreError> {
         Store::equal(&self.inner, keys)
     }
-    fn first_urls(&self, documents: &[DocumentId]) -> Result<Vec<String>, StoreError> {
-        Store::first_urls(&self.inner, documents)
+    fn first_url_keys(&self, documents: &[DocumentId]) -> Result<Vec<Fingerprint>, StoreError> {
+        Store::first_url_keys(&self.inner, documents)
     }
     fn outbox(&self, from: u64, most: usize) -> Result<Vec<Outgoing>, StoreError> {
         Store::outbox(&self.inner, from, most)

@@ -131,8 +131,8 @@ impl Store for Failing {
         self.call(|| self.inner.equal(keys))
     }
 
-    fn first_urls(&self, documents: &[DocumentId]) -> Result<Vec<String>, StoreError> {
-        self.call(|| self.inner.first_urls(documents))
+    fn first_url_keys(&self, documents: &[DocumentId]) -> Result<Vec<Fingerprint>, StoreError> {
+        self.call(|| self.inner.first_url_keys(documents))
     }
 
     type Encoded = <RocksStore as Store>::Encoded;
