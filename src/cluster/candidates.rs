@@ -105,7 +105,7 @@ pub struct BatchIndex {
 impl BatchIndex {
     /// Whether a document is known that a content with these fingerprints equals.
     pub fn has_equal(&self, equivalences: &Equivalences) -> bool {
-        self.equal.contains_key(&equivalences.widest())
+        self.equal.contains_key(&equivalences.identical) || self.equal.contains_key(&equivalences.widest())
     }
 
     /// Loads the lists that decisions over `pages` can be expected to need, and those of some super shingles.

@@ -174,6 +174,17 @@ impl Decider {
         .find_map(|(relation, key)| Some((relation, *batch.equal.get(&key?)?)))
     }
 
+    /// Decides over a page that equals a document.
+    pub fn equal_to(&mut self, document: DocumentId, relation: Relation) -> Decision {
+        Decision {
+            document,
+            cluster: self.clusters.cluster_of(document),
+            relation,
+            matched: Some(Match { document, resemblance: 1.0 }),
+            merges: Vec::new(),
+        }
+    }
+
     /// The resemblance from which documents are linked.
     pub fn threshold(&self) -> f64 {
         self.rule.threshold
@@ -218,13 +229,7 @@ impl Decider {
         effects: &mut Effects,
     ) -> Result<Decision, V::Error> {
         if let Some((relation, document)) = Self::equal_document(batch, &content.equivalences) {
-            return Ok(Decision {
-                document,
-                cluster: self.clusters.cluster_of(document),
-                relation,
-                matched: Some(Match { document, resemblance: 1.0 }),
-                merges: Vec::new(),
-            });
+            return Ok(self.equal_to(document, relation));
         }
         let query = self.index_query(content);
         self.load_representatives(&query.common, view)?;

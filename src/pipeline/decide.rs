@@ -7,13 +7,13 @@ use super::close_requests::{CloseReply, CloseRequest};
 use super::error::PipelineError;
 use super::gauge::StoreGauge;
 use super::in_flight::InFlight;
-use super::look_up::{Histories, LookedUp, Prepared, content_of, contents};
+use super::look_up::{Histories, LookedUp, Prepared, contents};
 use super::poison::PoisonTracker;
 use super::sequencer::{Sequencer, Ticketed};
 use super::sketched_record::SketchedRecord;
 use super::stats::BatchCounts;
 use super::visibility::Visibility;
-use crate::cluster::{BatchIndex, Decider, Decision, Effects};
+use crate::cluster::{BatchIndex, Decider, Decision, Effects, Relation};
 use crate::document::{DocumentId, Fingerprint};
 use crate::history::{ClosedSweep, History, HistoryBatch, HistoryEffects, PageSighting, SweepClosing};
 use crate::intake::SketchedPage;
@@ -198,8 +198,11 @@ fn decide_each<S: Store>(
     let mut decisions = Vec::with_capacity(pages.len());
     for page in pages {
         let n_before = effects.documents.len();
-        let decision =
-            content_of(page).map(|content| decider.decide(content, index, view, &mut effects)).transpose()?;
+        let decision = match (page.stored, page.content()) {
+            (Some(document), _) => Some(decider.equal_to(document, Relation::Identical)),
+            (None, Some(content)) => Some(decider.decide(content, index, view, &mut effects)?),
+            (None, None) => None,
+        };
         view.add_fresh(&effects.documents[n_before..]);
         history.add(view, decider.clusters(), decision.as_ref())?;
         decisions.push(decision);

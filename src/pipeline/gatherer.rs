@@ -164,6 +164,7 @@ mod tests {
             from: offset,
             chain: 0,
             outcome: Err(Rejection::new(Reason::InvalidJson, "no page")),
+            stored: None,
             original: None,
         };
         Ticketed { ticket, item: SketchedChunk { records: (0..n_records).map(record).collect(), has_more } }

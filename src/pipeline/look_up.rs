@@ -10,7 +10,7 @@ use super::visibility::Visibility;
 use crate::cluster::{BatchIndex, Prefetcher};
 use crate::document::{DocumentId, Fingerprint, Seed, url_key};
 use crate::ports::{Store, StoreError};
-use crate::sketch::SketchedContent;
+use crate::sketch::{Equivalences, SketchedContent};
 use crate::sweep::{Observation, UrlState};
 use crossbeam::channel::{Receiver, Sender};
 use rustc_hash::FxHashMap;
@@ -100,11 +100,11 @@ impl<S: Store> LookUp<'_, S> {
         keys.dedup();
         let states = keys.iter().copied().zip(self.store.states(&keys)?).collect();
         let mut histories = Histories { states, ..Histories::default() };
-        for (page, url) in pages.iter().zip(urls) {
-            let (Ok(page), Some(url)) = (&page.outcome, *url) else { continue };
+        for (record, url) in pages.iter().zip(urls) {
+            let (Ok(page), Some(url)) = (&record.outcome, *url) else { continue };
             let Some(Some(state)) = histories.states.get(&url) else { continue };
             // The decisions ask in few other cases, and the store then.
-            let comes_back = !state.is_alive() && page.content.is_some();
+            let comes_back = !state.is_alive() && record.is_page();
             if page.fetched_at <= state.newest.fetched_at || comes_back {
                 let Entry::Vacant(free) = histories.observations.entry(url) else { continue };
                 free.insert(self.store.observations(url)?);
@@ -113,14 +113,18 @@ impl<S: Store> LookUp<'_, S> {
         Ok(histories)
     }
 
-    /// The documents that the pages' contents equal. Most new contents cost one look-up: what differs in the widest
-    /// equivalence differs in all.
+    /// The documents that the pages' contents equal, under the keys by which they are decided.
     fn equal(&self, pages: &[SketchedRecord]) -> Result<FxHashMap<Fingerprint, DocumentId>, StoreError> {
         let mut equal = FxHashMap::default();
-        self.add_equal(contents(pages).map(|content| content.equivalences.widest()).collect(), &mut equal)?;
-        let known = contents(pages).filter(|content| equal.contains_key(&content.equivalences.widest()));
-        let closer = known.flat_map(|content| content.equivalences.keys()).filter(|key| !equal.contains_key(key));
-        self.add_equal(closer.collect(), &mut equal)?;
+        let all = || contents(pages).map(|content| &content.equivalences);
+        self.add_equal(all().map(|equivalences| equivalences.identical).collect(), &mut equal)?;
+        let others: Vec<&Equivalences> =
+            all().filter(|equivalences| !equal.contains_key(&equivalences.identical)).collect();
+        // What differs in the widest equivalence differs in all.
+        self.add_equal(others.iter().map(|equivalences| equivalences.widest()).collect(), &mut equal)?;
+        let known = others.iter().filter(|equivalences| equal.contains_key(&equivalences.widest()));
+        let lexical = known.map(|equivalences| equivalences.lexical).filter(|key| !equal.contains_key(key));
+        self.add_equal(lexical.collect(), &mut equal)?;
         Ok(equal)
     }
 
@@ -137,12 +141,7 @@ impl<S: Store> LookUp<'_, S> {
     }
 }
 
-/// A page's content, where it has one.
-pub(super) fn content_of(page: &SketchedRecord) -> Option<&SketchedContent> {
-    page.outcome.as_ref().ok()?.content.as_deref()
-}
-
-/// The contents of a batch's pages.
+/// What was sketched of a batch's pages.
 pub(super) fn contents(pages: &[SketchedRecord]) -> impl Iterator<Item = &SketchedContent> {
-    pages.iter().filter_map(content_of)
+    pages.iter().filter_map(SketchedRecord::content)
 }

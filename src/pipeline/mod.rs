@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! ingest ─▶ sketcher ×n ─▶ gatherer ─▶ look-up ×n ─▶ decider ─▶ encoder ×n ─▶ writer ─▶ indexer ─▶ syncer ─▶ publisher
-//! source    pure, parallel  batches     reads ahead   in order   rows, events  in order  readable   durable   and only then out
+//! source    in parallel     batches     reads ahead   in order   rows, events  in order  readable   durable   and only then out
 //! ```
 //! Stages are threads joined by channels; their bounds and `Backpressure` limit the records and bytes between source and store. A
 //! look-up reads the store while earlier batches are decided and written; the decider lays these over what was read

@@ -72,7 +72,7 @@ impl<'a> SketchSender<'a> {
         if let Err(rejection) = &record.outcome {
             self.stats.reject(&record.origin, rejection);
         }
-        let SketchedRecord { origin, from, chain, outcome, original } = record;
+        let SketchedRecord { origin, from, chain, outcome, original, .. } = record;
         let mut message = SketchMessage { header: SketchHeader { from, offset, next, chain }, outcome, original };
         let (rule, mut is_whole) = (self.rule, true);
         let mut forms = std::iter::from_fn(|| {

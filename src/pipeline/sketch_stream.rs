@@ -87,14 +87,11 @@ impl SketchStream {
                         .with_texts(self.texts);
                 let keeps_originals = self.keeps_originals;
                 let run = move || {
-                    // Which documents are new only the owner knows.
-                    let is_stored = |_: &_| false;
-                    let out = &done_out;
                     sketcher::run(
                         sketcher,
-                        is_stored,
+                        (),
                         &work_in,
-                        out,
+                        &done_out,
                         keeps_originals,
                         repeats,
                         backpressure,

@@ -1,4 +1,4 @@
-//! Sketches records in parallel, without I/O.
+//! Sketches records in parallel, except pages that are identical to a document of the store.
 
 use super::backpressure::Backpressure;
 use super::cache::Cache;
@@ -7,7 +7,7 @@ use super::poison::PoisonTracker;
 use super::sequencer::Ticketed;
 use super::sketched_record::{SketchedChunk, SketchedRecord};
 use super::stats::Stats;
-use crate::document::Fingerprint;
+use crate::document::{DocumentId, Fingerprint};
 use crate::intake::{RecordSketcher, SketchMessage, SketchedPage};
 use crate::ports::{Incoming, Store};
 use crate::sketch::{Equivalences, SketchOutcome, SketchedContent};
@@ -15,6 +15,37 @@ use crate::wire::{Message, Reason, Record, Rejection};
 use crossbeam::channel::{Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
+
+/// What sketchers ask a store: which pages need no sketch.
+pub(super) trait StoredDocuments {
+    /// The document with this equivalence fingerprint.
+    fn find(&self, key: Fingerprint) -> Option<DocumentId>;
+}
+
+/// The look-up stage reports errors of the store.
+impl<S: Store> StoredDocuments for &S {
+    fn find(&self, key: Fingerprint) -> Option<DocumentId> {
+        self.equal(&[key]).ok()?.pop()?
+    }
+}
+
+/// No store: which documents there are only its owner knows.
+impl StoredDocuments for () {
+    fn find(&self, _: Fingerprint) -> Option<DocumentId> {
+        None
+    }
+}
+
+/// A page, and the document that it is identical to, where it was not sketched for that.
+type Sketched = (SketchedPage, Option<DocumentId>);
+
+/// Why a page is not sketched.
+enum Known {
+    /// A recent page of the same bytes had this content.
+    Content(Arc<SketchedContent>),
+    /// This document has the same bytes.
+    Stored(DocumentId),
+}
 
 /// Sketched contents of recent pages, by the fingerprint of their bytes. A third of the pages of a crawl are byte for byte those
 /// of the crawl before.
@@ -26,28 +57,36 @@ impl Repeats {
         Repeats(Mutex::new(Cache::new(n_bytes_max, |content| content.n_bytes_in_memory())))
     }
 
-    /// Sketches a record, unless a page of the same bytes is in the cache. What a page says is read unless its document
-    /// `is_stored`.
+    /// Sketches a record, unless a page of the same bytes is in the cache or is a document, which is then returned. What a page
+    /// says is read unless its document is stored.
     fn sketch(
         &self,
         sketcher: &mut RecordSketcher,
         record: &Record,
-        is_stored: impl FnOnce(&Equivalences) -> bool,
-    ) -> Result<SketchedPage, Rejection> {
+        store: &impl StoredDocuments,
+    ) -> Result<Sketched, Rejection> {
         let cache = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let may_be_new = |outcome: &SketchOutcome<Arc<SketchedContent>>| match outcome {
+        let is_stored = |equivalences: &Equivalences| store.find(equivalences.widest()).is_some();
+        let may_be_new = |outcome: &SketchOutcome<Known>| match outcome {
             SketchOutcome::Content(content) => !is_stored(&content.equivalences),
-            SketchOutcome::Known(content) => !is_stored(&content.equivalences),
-            SketchOutcome::Nothing => false,
+            SketchOutcome::Known(Known::Content(content)) => !is_stored(&content.equivalences),
+            SketchOutcome::Known(Known::Stored(_)) | SketchOutcome::Nothing => false,
         };
-        let find = |identical| cache().get(identical);
-        let (mut page, repeated) = sketcher.sketch_unless_known(record, find, may_be_new)?;
-        if repeated.is_some() {
-            page.content = repeated;
-        } else if let Some(content) = &page.content {
-            cache().insert(content.equivalences.identical, Arc::clone(content));
+        let find = |identical| {
+            let repeated = cache().get(identical).map(Known::Content);
+            repeated.or_else(|| store.find(identical).map(Known::Stored))
+        };
+        let (mut page, known) = sketcher.sketch_unless_known(record, find, may_be_new)?;
+        match known {
+            Some(Known::Stored(document)) => return Ok((page, Some(document))),
+            Some(Known::Content(content)) => page.content = Some(content),
+            None => {
+                if let Some(content) = &page.content {
+                    cache().insert(content.equivalences.identical, Arc::clone(content));
+                }
+            }
         }
-        Ok(page)
+        Ok((page, None))
     }
 }
 
@@ -55,7 +94,7 @@ impl Repeats {
 #[expect(clippy::too_many_arguments, reason = "called once, where the stream is wired")]
 pub(super) fn run(
     mut sketcher: RecordSketcher,
-    is_stored: impl Fn(&Equivalences) -> bool,
+    store: impl StoredDocuments,
     work: &Receiver<Chunk>,
     out: &Sender<Ticketed<SketchedChunk>>,
     keep_originals: bool,
@@ -70,22 +109,25 @@ pub(super) fn run(
         let prepare = |incoming: Incoming| {
             let begin = Instant::now();
             let Incoming { origin, from, chain, record } = incoming;
-            let mut outcome = poison.poison_rejection(&origin).map_or_else(
-                || {
+            let (sketched, original) = match poison.poison_rejection(&origin) {
+                Some(rejection) => (Err(rejection), None),
+                None => {
                     let _in_hand = poison.pick_up(&origin);
                     kill_point!("poison-to-sketch", is_poison(&record));
                     match &record {
                         Record::Sketched(message) => decoded(message),
-                        record => (repeats.sketch(&mut sketcher, record, &is_stored), None),
+                        record => (repeats.sketch(&mut sketcher, record, &store), None),
                     }
-                },
-                |rejection| (Err(rejection), None),
-            );
-            let (outcome, original) = (outcome.0, outcome.1.take().or_else(|| record.into_message()));
-            let original = original.filter(|_| keep_originals && outcome.is_err());
+                }
+            };
+            let original = original.or_else(|| record.into_message()).filter(|_| keep_originals && sketched.is_err());
+            let (outcome, stored) = match sketched {
+                Ok((page, stored)) => (Ok(page), stored),
+                Err(rejection) => (Err(rejection), None),
+            };
             sketch_seconds.record(begin.elapsed());
             kill_point!("sketched");
-            SketchedRecord { origin, from, chain, outcome, original }
+            SketchedRecord { origin, from, chain, outcome, stored, original }
         };
         let item = SketchedChunk { records: records.into_iter().map(prepare).collect(), has_more };
         stats.mended(sketcher.n_repaired() - n_repaired);
@@ -96,16 +138,10 @@ pub(super) fn run(
     }
 }
 
-/// Whether a document of this content is in a store. The look-up stage reports errors of the store.
-pub(super) fn is_stored<S: Store>(store: &S, equivalences: &Equivalences) -> bool {
-    let keys: Vec<Fingerprint> = equivalences.keys().collect();
-    store.equal(&keys).is_ok_and(|documents| documents.iter().any(Option::is_some))
-}
-
 /// What another process made of a record, and the original of a rejected one.
-fn decoded(message: &[u8]) -> (Result<SketchedPage, Rejection>, Option<Box<Message>>) {
+fn decoded(message: &[u8]) -> (Result<Sketched, Rejection>, Option<Box<Message>>) {
     match SketchMessage::decode(message) {
-        Ok(SketchMessage { outcome, original, .. }) => (outcome, original),
+        Ok(SketchMessage { outcome, original, .. }) => (outcome.map(|page| (page, None)), original),
         Err(error) => {
             let why = format!("the sketch of this record cannot be read ({error}), which is a bug; please report it");
             (Err(Rejection::new(Reason::Internal, why)), None)
@@ -135,6 +171,16 @@ mod tests {
     use crate::sweep::SweepCut;
     use crate::wire::Limits;
 
+    fn record(content: &Content) -> Record {
+        let (url, content) = ("http://a/".into(), content.clone());
+        Record::Page(Box::new(Page { url, fetched_at: FetchTime(0), sweep: None, content }))
+    }
+
+    fn fresh() -> RecordSketcher {
+        let sketcher = Sketcher::new(&SketchRule::default(), &Seed([1, 2, 3, 4]));
+        RecordSketcher::new(sketcher, Limits::default(), SweepCut::None, FutureLimit::NONE)
+    }
+
     /// Equal bytes of another media type are another content; features have no bytes.
     #[test]
     fn what_comes_again_is_what_it_was() {
@@ -148,23 +194,42 @@ mod tests {
             body(MediaType::PlainText, "\0\0\0\0"),
             Content::Features(vec!["a".into(), "b".into()]),
         ];
-        let fresh = || {
-            let sketcher = Sketcher::new(&SketchRule::default(), &Seed([1, 2, 3, 4]));
-            RecordSketcher::new(sketcher, Limits::default(), SweepCut::None, FutureLimit::NONE)
-        };
         for n_mib in [0, 1] {
             let (repeats, mut sketcher) = (Repeats::new(n_mib << 20), fresh());
             for content in contents.iter().chain(&contents) {
-                let page =
-                    Page { url: "http://a/".into(), fetched_at: FetchTime(0), sweep: None, content: content.clone() };
-                let record = Record::Page(Box::new(page));
-                let (got, plain) = (repeats.sketch(&mut sketcher, &record, |_| false), fresh().sketch(&record));
+                let record = record(content);
+                let (got, plain) = (repeats.sketch(&mut sketcher, &record, &()), fresh().sketch(&record));
                 match (got, plain) {
-                    (Ok(got), Ok(plain)) => assert_eq!(got.content, plain.content, "{content:?}"),
+                    (Ok((got, None)), Ok(plain)) => assert_eq!(got.content, plain.content, "{content:?}"),
                     (Err(got), Err(plain)) => assert_eq!(got.reason, plain.reason),
                     _ => panic!("{content:?} is rejected by one alone"),
                 }
             }
         }
+    }
+
+    /// A store of one document.
+    struct One(Fingerprint);
+
+    impl StoredDocuments for One {
+        fn find(&self, key: Fingerprint) -> Option<DocumentId> {
+            (key == self.0).then_some(DocumentId(7))
+        }
+    }
+
+    /// A page that a document is identical to has no sketch of its own, and none is remembered for it.
+    #[test]
+    fn what_is_stored_is_not_sketched() {
+        let body = |text: &str| Content::Body { media_type: MediaType::Html, body: Body::Text(text.into()) };
+        let [known, other] = [record(&body("<p>one two three four five")), record(&body("<p>six"))];
+        let plain = fresh().sketch(&known).expect("a page").content.expect("content");
+        let (repeats, store) = (Repeats::new(1 << 20), One(plain.equivalences.identical));
+        let sketch = |record, store: &One| repeats.sketch(&mut fresh(), record, store).expect("a page");
+        let (page, stored) = sketch(&known, &store);
+        assert_eq!((page.url.as_str(), page.content, stored), ("http://a/", None, Some(DocumentId(7))));
+        let (page, stored) = sketch(&other, &store);
+        assert!(page.content.is_some() && stored.is_none());
+        let (page, stored) = sketch(&known, &One(Fingerprint(0)));
+        assert_eq!((page.content, stored), (Some(plain), None));
     }
 }

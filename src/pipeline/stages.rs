@@ -93,8 +93,7 @@ impl<'e, S: Store> Stages<'e, S> {
             let (work_in, done_out, sketcher) = (work_in.clone(), done_out.clone(), sketcher());
             let run = move || {
                 let out = &done_out;
-                let is_stored = |equivalences: &_| sketcher::is_stored(store, equivalences);
-                sketcher::run(sketcher, is_stored, &work_in, out, keep_originals, repeats, backpressure, stats, poison);
+                sketcher::run(sketcher, store, &work_in, out, keep_originals, repeats, backpressure, stats, poison);
             };
             spawn(scope, "sketcher", run)?;
         }
