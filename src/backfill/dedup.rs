@@ -22,10 +22,6 @@ pub struct KnownDocuments {
     slots: Vec<u32>,
 }
 
-fn class_of(equivalences: &Equivalences) -> Fingerprint {
-    equivalences.shingle.unwrap_or(equivalences.lexical)
-}
-
 fn half(key: Fingerprint) -> u64 {
     key.0 as u64
 }
@@ -38,7 +34,7 @@ impl KnownDocuments {
 
     /// The document that a content equals, and how.
     pub fn find(&self, equivalences: &Equivalences) -> Option<(DocumentId, Relation)> {
-        let class = class_of(equivalences);
+        let class = equivalences.widest();
         let mut slot = self.first_slot(class);
         loop {
             let id = *self.slots.get(slot)?;
@@ -64,7 +60,7 @@ impl KnownDocuments {
     /// Adds a document that is not known. Returns `None` at 2^32 - 1 documents.
     pub fn add(&mut self, equivalences: &Equivalences) -> Option<DocumentId> {
         let id = u32::try_from(self.classes.len() + 1).ok()?;
-        self.classes.push(class_of(equivalences));
+        self.classes.push(equivalences.widest());
         self.narrower.push([half(equivalences.identical), half(equivalences.lexical)]);
         if self.slots.len() < 2 * self.classes.len() {
             self.slots = vec![0; (2 * self.classes.len()).next_power_of_two().max(1024)];
