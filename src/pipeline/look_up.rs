@@ -113,7 +113,8 @@ impl<S: Store> LookUp<'_, S> {
         Ok(histories)
     }
 
-    /// The documents that the pages' contents equal, under the keys by which they are decided.
+    /// The documents that the pages' contents equal. The closest equivalence decides, so a content that is identical to a document
+    /// is looked up by no other.
     fn equal(&self, pages: &[SketchedRecord]) -> Result<FxHashMap<Fingerprint, DocumentId>, StoreError> {
         let mut equal = FxHashMap::default();
         let all = || contents(pages).map(|content| &content.equivalences);

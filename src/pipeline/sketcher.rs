@@ -36,7 +36,7 @@ impl StoredDocuments for () {
     }
 }
 
-/// A page, and the document that it is identical to, where it was not sketched for that.
+/// A page. If it was not sketched because the store has a document with the same bytes, that document.
 type Sketched = (SketchedPage, Option<DocumentId>);
 
 /// Why a page is not sketched.
@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    /// A page that a document is identical to has no sketch of its own, and none is remembered for it.
+    /// A page that is identical to a stored document comes without a sketch.
     #[test]
     fn what_is_stored_is_not_sketched() {
         let body = |text: &str| Content::Body { media_type: MediaType::Html, body: Body::Text(text.into()) };
