@@ -10,7 +10,7 @@ use crate::cluster::MatchRule;
 use crate::document::DocumentId;
 use crate::extsort::RunFile;
 use crate::sketch::{Sketch, decode};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// Where every document's sketch is: four bytes of memory a document.
@@ -64,7 +64,7 @@ impl SketchFiles {
 /// The sketches that one thread has read lately. Pairs under way need the same ones again and again.
 pub(super) struct SketchCache {
     files: Arc<SketchFiles>,
-    sketches: HashMap<DocumentId, Arc<Sketch>>,
+    sketches: FxHashMap<DocumentId, Arc<Sketch>>,
     n_bytes: usize,
     n_bytes_max: usize,
     buffer: Vec<u8>,
@@ -74,7 +74,7 @@ impl SketchCache {
     /// Creates an empty cache. It holds a quarter of what its thread's sorters may hold.
     pub fn new(files: &Arc<SketchFiles>, context: &Context) -> Self {
         let (files, n_bytes_max) = (Arc::clone(files), context.sorter_bytes() / 4);
-        SketchCache { files, sketches: HashMap::new(), n_bytes: 0, n_bytes_max, buffer: Vec::new() }
+        SketchCache { files, sketches: FxHashMap::default(), n_bytes: 0, n_bytes_max, buffer: Vec::new() }
     }
 
     /// The sketch of a document.

@@ -19,11 +19,14 @@ use crossbeam::channel::{Receiver, bounded};
 use std::time::Duration;
 
 /// A chunk is full with so many records, or so many bytes of them.
-pub(super) const CHUNK_RECORDS: usize = 128;
-const CHUNK_BYTES: usize = 1 << 20;
+pub(super) const CHUNK_RECORDS: usize = 64;
+const CHUNK_BYTES: usize = 128 << 10;
 
 /// Chunks under way for each worker.
 const CHUNKS_PER_WORKER: usize = 16;
+
+/// Chunks that wait for each worker. What was read should still be in the processor's caches when a worker takes it.
+const CHUNKS_WAITING_PER_WORKER: usize = 2;
 
 /// How long the source may keep the reader from the stop flag.
 const POLL_TIMEOUT: Duration = Duration::from_millis(100);
@@ -90,8 +93,8 @@ pub(super) fn in_order<C: Send, T: Send, W: FnMut(C) -> T + Send, R: Send, E: Fr
     worker: impl Fn() -> W,
     mut take: impl FnMut(T) -> Result<(), E>,
 ) -> (Result<(), E>, Result<R, BackfillError>) {
-    let n_under_way = CHUNKS_PER_WORKER * context.n_threads;
-    let ((jobs, jobs_out), (slots, slots_out)) = (bounded(n_under_way), bounded::<Receiver<T>>(n_under_way));
+    let (jobs, jobs_out) = bounded(CHUNKS_WAITING_PER_WORKER * context.n_threads);
+    let (slots, slots_out) = bounded::<Receiver<T>>(CHUNKS_PER_WORKER * context.n_threads);
     std::thread::scope(|scope| {
         let reader = scope.spawn(move || {
             let send = |chunk| {

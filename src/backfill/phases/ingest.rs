@@ -24,7 +24,7 @@ use crate::ports::{Chunk, Incoming, Progress, ProgressMap, SourceError, StoreErr
 use crate::sketch::{SketchForm, SketchRule, SketchedContent, encode};
 use crate::sweep::{Observation, Seen, SweepRow};
 use crate::wire::{Origin, Rejection};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// A segment is full with so many bytes of documents, or so many pages: an eighth of what earlier segments hold, at
@@ -227,8 +227,10 @@ pub(super) struct IngestWriter<'a> {
     new_bodies: Vec<(Fingerprint, KnownBody)>,
     known_bodies: &'a RwLock<KnownBodies>,
     state: IngestState,
-    sources: HashMap<Arc<str>, u32>,
-    progress: ProgressMap,
+    /// The numbers of the sources: their positions in the state.
+    sources: FxHashMap<Arc<str>, u32>,
+    /// How far each (source, partition) is read.
+    progress: FxHashMap<(u32, i32), Progress>,
     n_index_max: usize,
     segment: Option<OpenSegment>,
 }
@@ -296,15 +298,20 @@ impl<'a> IngestWriter<'a> {
             }
             known_bodies.write().unwrap_or_else(PoisonError::into_inner).add(&mut new_bodies);
         }
-        let sources = state.sources.iter().zip(0..).map(|(name, at)| (Arc::from(name.as_str()), at)).collect();
+        let sources = state.sources.iter().zip(0..).map(|(name, at)| (Arc::from(name.as_str()), at));
+        let sources: FxHashMap<Arc<str>, u32> = sources.collect();
+        let progress = state.progress_map().into_iter();
+        let progress = progress.filter_map(|((source, partition), progress)| {
+            Some(((*sources.get(source.as_str())?, partition), progress))
+        });
         let index_size = checkpoint.rule().sketch.index_size;
         Ok(IngestWriter {
             context,
             known,
             new_bodies,
             known_bodies,
+            progress: progress.collect(),
             sources,
-            progress: state.progress_map(),
             n_index_max: if index_size == 0 { usize::MAX } else { index_size },
             segment: None,
             state,
@@ -363,10 +370,8 @@ impl<'a> IngestWriter<'a> {
                 Outcome::Page(visit)
             }
         };
-        let progress = Progress { next_offset: origin.offset + 1, chain };
-        self.progress.insert((origin.source.to_string(), origin.partition), progress);
-        let source = self.source_number(&origin.source);
-        let (partition, offset) = (origin.partition, origin.offset);
+        let (source, partition, offset) = (self.source_number(&origin.source), origin.partition, origin.offset);
+        self.progress.insert((source, partition), Progress { next_offset: offset + 1, chain });
         let segment = self.open_segment()?;
         segment.n_pages += 1;
         segment.pages.push(PageRow { source, partition, offset, outcome })?;
@@ -439,11 +444,13 @@ impl<'a> IngestWriter<'a> {
     }
 
     fn source_number(&mut self, name: &Arc<str>) -> u32 {
-        let (state, next) = (&mut self.state, self.sources.len() as u32);
-        *self.sources.entry(Arc::clone(name)).or_insert_with(|| {
-            state.sources.push(name.to_string());
-            next
-        })
+        if let Some(number) = self.sources.get(name) {
+            return *number;
+        }
+        let number = self.sources.len() as u32;
+        self.sources.insert(Arc::clone(name), number);
+        self.state.sources.push(name.to_string());
+        number
     }
 
     /// The segment under way. Opens the next one if there is none.
@@ -459,8 +466,9 @@ impl<'a> IngestWriter<'a> {
         if let Some(open) = self.segment.take() {
             self.state.segments.push(open.finish()?);
         }
-        let flat = |((source, partition), progress): (&(String, i32), &Progress)| {
-            (source.clone(), *partition, progress.next_offset, progress.chain)
+        let sources = &self.state.sources;
+        let flat = |((source, partition), progress): (&(u32, i32), &Progress)| {
+            (sources[*source as usize].clone(), *partition, progress.next_offset, progress.chain)
         };
         self.state.progress = self.progress.iter().map(flat).collect();
         self.state.progress.sort();
