@@ -6,10 +6,14 @@
     pip install 'datatrove[processing,multilingual]'
     python3 bench-data/batch.py --peer --truth bench-data/exact bench-data/exact/canon.jsonl.zst
 
-Each command starts with a new store on disk, whose seed is another one in each round. The script times the whole process,
-alternates between the commands and reports medians. It fails unless both leave the same clusters under the same names. A
-truth is a folder with `sets.csv.zst` (for each page its URL, its sweep and the first page with the same shingles) and
-`clusters.csv.zst` (for each page its cluster). Without arguments the pages and the truth are those of bench-data.
+Each command starts with a new store on disk. The script times the whole process, alternates between the commands and
+reports medians. It fails unless both leave the same clusters under the same names. A truth is a folder with `sets.csv.zst`
+(for each page its URL, its sweep and the first page with the same shingles) and `clusters.csv.zst` (for each page its
+cluster). Without arguments the pages and the truth are those of bench-data.
+
+How many pairs are compared depends on the seed of the store: over pages of 5 KB, 33,000 with one and 428,000 with another.
+With --seeds each round has another one. Where `cluster.comparisons_max` cuts comparisons, as over Apache Kafka's site, the
+clusters then differ with some seeds.
 
 With --peer, datatrove's MinHash pipeline does the same job in two processes, from files of JSON lines on disk to a cluster
 for each page. datatrove does not read HTML, so the pages must be text. Its shingles have ten words as well, and its buckets
@@ -42,6 +46,7 @@ def arguments():
     parser.add_argument("--truth", type=Path)
     parser.add_argument("--binary", default=TARGET / "lookalike")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seeds", action="store_true", help="another seed of the store in each round")
     parser.add_argument("--events", action="store_true", help="both commands write their events, too")
     parser.add_argument("--peer", action="store_true")
     settings = parser.parse_args()
@@ -90,9 +95,8 @@ def ours(settings, folder):
     """Times both commands and checks that their clusters are the same."""
     usage, first_export = {"run": [], "backfill": []}, None
     for number in range(settings.rounds):
-        # Sketches depend on the store's seed, so both stores need the same one. How many pairs are compared depends on it, too:
-        # over pages of 5 KB, 33,000 with one seed and 428,000 with another.
-        os.environ["LOOKALIKE__STORE__SEED"] = f"{7 + number:064x}"
+        # Sketches depend on the store's seed, so both stores need the same one.
+        os.environ["LOOKALIKE__STORE__SEED"] = f"{7 + number * settings.seeds:064x}"
         exported = None
         for command, times in usage.items():
             store = folder / f"{command}-{number}"
