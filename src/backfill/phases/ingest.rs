@@ -299,23 +299,23 @@ impl<'a> IngestWriter<'a> {
             known_bodies.write().unwrap_or_else(PoisonError::into_inner).add(&mut new_bodies);
         }
         let sources = state.sources.iter().zip(0..).map(|(name, at)| (Arc::from(name.as_str()), at));
-        let sources: FxHashMap<Arc<str>, u32> = sources.collect();
-        let progress = state.progress_map().into_iter();
-        let progress = progress.filter_map(|((source, partition), progress)| {
-            Some(((*sources.get(source.as_str())?, partition), progress))
-        });
         let index_size = checkpoint.rule().sketch.index_size;
-        Ok(IngestWriter {
+        let mut writer = IngestWriter {
             context,
             known,
             new_bodies,
             known_bodies,
-            progress: progress.collect(),
-            sources,
+            sources: sources.collect(),
+            progress: FxHashMap::default(),
             n_index_max: if index_size == 0 { usize::MAX } else { index_size },
             segment: None,
             state,
-        })
+        };
+        for ((source, partition), progress) in checkpoint.ingested().progress_map() {
+            let source = writer.source_number(&Arc::from(source));
+            writer.progress.insert((source, partition), progress);
+        }
+        Ok(writer)
     }
 
     /// Writes a chunk, and records the segment if that fills it.
