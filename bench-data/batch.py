@@ -38,6 +38,7 @@ HERE = Path(__file__).resolve().parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", HERE.parent / "target")) / "release"
 BUCKETS, HASHES = 32, 5  # (1/32)^(1/5) = 0.5
 PROCESSES = 2
+FIRST_SEED = 7
 
 
 def arguments():
@@ -93,11 +94,10 @@ def timed(command):
 
 def ours(settings, folder):
     """Times both commands and checks that their clusters are the same."""
-    usage, first_export = {"run": [], "backfill": []}, None
+    usage, exports = {"run": [], "backfill": []}, {}
     for number in range(settings.rounds):
         # Sketches depend on the store's seed, so both stores need the same one.
-        os.environ["LOOKALIKE__STORE__SEED"] = f"{7 + number * settings.seeds:064x}"
-        exported = None
+        seed = os.environ["LOOKALIKE__STORE__SEED"] = f"{FIRST_SEED + (number if settings.seeds else 0):064x}"
         for command, times in usage.items():
             store = folder / f"{command}-{number}"
             # What the command before left to be written would slow this one down.
@@ -105,12 +105,10 @@ def ours(settings, folder):
             events = ["--events", store.with_suffix(".events")] if settings.events else []
             times.append(timed([settings.binary, command, "-q", "--store", store, *events, *settings.files]))
             export = subprocess.run([settings.binary, "export", "clusters", "--store", store], check=True, stdout=subprocess.PIPE)
-            if exported not in (None, export.stdout):
+            if exports.setdefault(seed, export.stdout) != export.stdout:
                 raise SystemExit("run and backfill leave different clusters")
-            exported = export.stdout
             subprocess.run(["rm", "-r", store, *events[1:]], check=True)
-        first_export = first_export or exported
-    rows = list(csv.DictReader(io.StringIO(first_export.decode())))
+    rows = list(csv.DictReader(io.StringIO(next(iter(exports.values())).decode())))
     n_pages, score = len(rows), f1(settings.truth, {(row["url"], row["sweep"]): row["cluster"] for row in rows})
     for command, times in usage.items():
         wall, cpu, memory = (statistics.median(column) for column in zip(*times))
