@@ -2,7 +2,29 @@
 
 /// Appends a number.
 #[inline]
-pub fn encode_varint(mut number: u64, out: &mut Vec<u8>) {
+pub fn encode_varint(number: u64, out: &mut Vec<u8>) {
+    if number < 0x80 {
+        out.push(number as u8);
+        return;
+    }
+    let n_bits = u64::BITS - number.leading_zeros();
+    let n_bytes = n_bits.div_ceil(7) as usize;
+    if n_bytes > size_of::<u64>() {
+        encode_byte_by_byte(number, out);
+        return;
+    }
+    // The reverse of decoding, for the same reason.
+    let halves = number & 0x0fff_ffff | (number & 0x00ff_ffff_f000_0000) << 4;
+    let fourteens = halves & 0x0000_3fff_0000_3fff | (halves & 0x0fff_c000_0fff_c000) << 2;
+    let sevens = fourteens & 0x007f_007f_007f_007f | (fourteens & 0x3f80_3f80_3f80_3f80) << 1;
+    let announced = 0x8080_8080_8080_8080 & ((1 << (8 * (n_bytes - 1))) - 1);
+    let n_before = out.len();
+    out.extend_from_slice(&(sevens | announced).to_le_bytes());
+    out.truncate(n_before + n_bytes);
+}
+
+/// Appends a number of nine or ten bytes.
+fn encode_byte_by_byte(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -74,6 +96,19 @@ mod tests {
     fn bytes_that_end_early_are_rejected() {
         for bytes in [&[][..], &[0x80], &[0xff; 9]] {
             assert_eq!(decode_varint(&mut &*bytes), None, "{bytes:?}");
+        }
+    }
+
+    /// The bytes must stay the same: stores have them.
+    #[test]
+    fn numbers_of_each_length_are_encoded_as_byte_by_byte() {
+        for shift in 0..u64::BITS {
+            for number in [1 << shift, (1 << shift) - 1, u64::MAX >> shift, 0x1234_5678_9abc_def0 >> shift] {
+                let (mut bytes, mut expected) = (vec![7], vec![7]);
+                encode_varint(number, &mut bytes);
+                encode_byte_by_byte(number, &mut expected);
+                assert_eq!(bytes, expected, "{number:#x}");
+            }
         }
     }
 
