@@ -73,17 +73,27 @@ pub(super) fn is_long(documents: &[u8], short_max: u64) -> bool {
 }
 
 /// Takes the next list off a block, behind that of the shingle `before`; none where the block is malformed.
+fn next_list<'b>(rest: &mut &'b [u8], before: Option<Shingle>) -> Option<(Shingle, &'b [u8])> {
+    Some((next_shingle(rest, before)?, next_documents(rest)?))
+}
+
+/// Takes the next shingle off a block, behind `before`. What follows are its documents.
 #[inline]
-pub(super) fn next_list<'b>(rest: &mut &'b [u8], before: Option<Shingle>) -> Option<(Shingle, &'b [u8])> {
+pub(super) fn next_shingle(rest: &mut &[u8], before: Option<Shingle>) -> Option<Shingle> {
     let distance = decode_varint(rest)?;
-    let shingle = match before {
-        None => distance,
-        Some(before) => before.checked_add(distance).filter(|shingle| *shingle > before)?,
-    };
+    match before {
+        None => Some(distance),
+        Some(before) => before.checked_add(distance).filter(|shingle| *shingle > before),
+    }
+}
+
+/// Takes the packed documents of a shingle off a block.
+#[inline]
+pub(super) fn next_documents<'b>(rest: &mut &'b [u8]) -> Option<&'b [u8]> {
     let n_bytes = usize::try_from(decode_varint(rest)?).ok()?;
     let (documents, after) = rest.split_at_checked(n_bytes)?;
     *rest = after;
-    Some((shingle, documents))
+    Some(documents)
 }
 
 #[cfg(test)]

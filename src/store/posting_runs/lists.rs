@@ -4,7 +4,7 @@
 //! finds what is in order already, and merges it without a branch for each list. Comparing the runs list by list is slower, because a
 //! processor cannot guess which of them has the next one.
 
-use super::block::next_list;
+use super::block::{next_documents, next_shingle};
 use super::cursor::{block_at, damaged_in};
 use super::key::block_key;
 use crate::document::DocumentId;
@@ -12,13 +12,24 @@ use crate::ports::StoreError;
 use crate::sketch::Shingle;
 use crate::store::schema::{self, PostingKind};
 use rocksdb::{DB, DBRawIteratorWithThreadMode};
-use std::ops::Range;
 
 /// Bytes of blocks that are read of a run at once, at most. What is read of eight runs fits into a processor's cache.
 const READ_BYTES_MAX: usize = 8 << 10;
 
+/// A list that was read.
+#[derive(Clone, Copy)]
+struct ReadList {
+    shingle: Shingle,
+    /// The number of its source.
+    source: u32,
+    /// Where its documents are in the blocks of the source.
+    at: u32,
+}
+
 /// A run, and what was read of it.
 pub(super) struct Source<'d> {
+    /// Its number among the sources.
+    number: u32,
     rows: DBRawIteratorWithThreadMode<'d, DB>,
     kind: PostingKind,
     run: u32,
@@ -26,8 +37,8 @@ pub(super) struct Source<'d> {
     width: usize,
     /// The blocks that were last read.
     blocks: Vec<u8>,
-    /// Their lists: the shingle, and where its documents are in the blocks.
-    lists: Vec<(Shingle, Range<usize>)>,
+    /// Their lists.
+    lists: Vec<ReadList>,
     /// How many of the lists were sorted, or come before what was sought.
     n_done: usize,
     /// Whether `rows` stands at the block that was read last.
@@ -40,7 +51,7 @@ impl<'d> Source<'d> {
     /// A run of which nothing was read.
     pub fn new(rows: DBRawIteratorWithThreadMode<'d, DB>, kind: PostingKind, run: u32, width: usize) -> Self {
         let (blocks, lists) = (Vec::new(), Vec::new());
-        Source { rows, kind, run, width, blocks, lists, n_done: 0, is_read: false, is_at_end: false }
+        Source { number: 0, rows, kind, run, width, blocks, lists, n_done: 0, is_read: false, is_at_end: false }
     }
 
     /// Goes before the list of a shingle, or of the first behind it.
@@ -48,7 +59,7 @@ impl<'d> Source<'d> {
         self.rows.seek(block_key(self.run, shingle, self.width));
         (self.is_read, self.is_at_end) = (false, false);
         self.read(0)?;
-        self.n_done = self.lists.partition_point(|(other, _)| *other < shingle);
+        self.n_done = self.lists.partition_point(|list| list.shingle < shingle);
         Ok(())
     }
 
@@ -75,38 +86,33 @@ impl<'d> Source<'d> {
         self.blocks.extend_from_slice(block);
         let (mut rest, mut before) = (&self.blocks[from..], None);
         while !rest.is_empty() {
-            let next = next_list(&mut rest, before).filter(|(shingle, _)| *shingle <= last);
-            let (shingle, documents) = next.ok_or_else(|| damaged_in(self.run, self.kind, "a block"))?;
-            let end = self.blocks.len() - rest.len();
-            self.lists.push((shingle, end - documents.len()..end));
-            before = Some(shingle);
+            before = next_shingle(&mut rest, before).filter(|shingle| *shingle <= last);
+            let at = (self.blocks.len() - rest.len()) as u32;
+            let (shingle, _) =
+                before.zip(next_documents(&mut rest)).ok_or_else(|| damaged_in(self.run, self.kind, "a block"))?;
+            self.lists.push(ReadList { shingle, source: self.number, at });
         }
         Ok(())
     }
 
     /// The last shingle that was read, if there may be others behind it.
     fn last_read(&self) -> Option<Shingle> {
-        self.lists.last().filter(|_| !self.is_at_end).map(|(shingle, _)| *shingle)
+        self.lists.last().filter(|_| !self.is_at_end).map(|list| list.shingle)
     }
 
-    /// The packed documents of a list.
-    fn documents(&self, list: u32) -> &[u8] {
-        &self.blocks[self.lists[list as usize].1.clone()]
+    /// The packed documents at a place in the blocks.
+    #[inline]
+    fn documents(&self, at: u32) -> Result<&[u8], StoreError> {
+        let documents = self.blocks.get(at as usize..).and_then(|mut rest| next_documents(&mut rest));
+        documents.ok_or_else(|| damaged_in(self.run, self.kind, "a block"))
     }
-}
-
-/// Where a list is.
-struct At {
-    shingle: Shingle,
-    source: u32,
-    list: u32,
 }
 
 /// The lists of several runs, joined.
 pub(in crate::store) struct Lists<'d> {
     sources: Vec<Source<'d>>,
     /// The lists that come before all that is unread, in order, and how many of them were returned.
-    sorted: Vec<At>,
+    sorted: Vec<ReadList>,
     n_returned: usize,
     /// How much is read of a run the next time.
     read_bytes: usize,
@@ -116,7 +122,8 @@ pub(in crate::store) struct Lists<'d> {
 
 impl<'d> Lists<'d> {
     /// The lists of these runs. [`seek`](Self::seek) comes first.
-    pub(super) fn new(sources: Vec<Source<'d>>) -> Self {
+    pub(super) fn new(mut sources: Vec<Source<'d>>) -> Self {
+        (0..).zip(&mut sources).for_each(|(number, source)| source.number = number);
         let (sorted, joined, documents) = (Vec::new(), Vec::new(), Vec::new());
         Lists { sources, sorted, n_returned: 0, read_bytes: 0, joined, documents }
     }
@@ -135,28 +142,36 @@ impl<'d> Lists<'d> {
     ///
     /// # Errors
     /// [`StoreError`]
+    #[inline]
     pub fn next(&mut self) -> Result<Option<(Shingle, &[u8])>, StoreError> {
         if self.n_returned == self.sorted.len() {
             self.sort_more()?;
         }
-        let unreturned = &self.sorted[self.n_returned..];
-        let Some(first) = unreturned.first() else { return Ok(None) };
-        let n_same = unreturned.iter().take_while(|at| at.shingle == first.shingle).count();
-        self.n_returned += n_same;
-        if n_same == 1 {
-            return Ok(Some((first.shingle, self.sources[first.source as usize].documents(first.list))));
-        }
+        let Some(first) = self.sorted.get(self.n_returned).copied() else { return Ok(None) };
+        self.n_returned += 1;
+        let documents = match self.sorted.get(self.n_returned) {
+            Some(next) if next.shingle == first.shingle => self.join(first.shingle)?,
+            _ => self.sources[first.source as usize].documents(first.at)?,
+        };
+        Ok(Some((first.shingle, documents)))
+    }
+
+    /// Joins the list that was just returned with those behind it that are of the same shingle.
+    fn join(&mut self, shingle: Shingle) -> Result<&[u8], StoreError> {
+        let lists = &self.sorted[self.n_returned - 1..];
+        let n_same = lists.iter().take_while(|list| list.shingle == shingle).count();
+        self.n_returned += n_same - 1;
         self.documents.clear();
-        for at in &unreturned[..n_same] {
-            let source = &self.sources[at.source as usize];
-            let read = schema::read_documents(source.documents(at.list), &mut self.documents);
+        for list in &lists[..n_same] {
+            let source = &self.sources[list.source as usize];
+            let read = schema::read_documents(source.documents(list.at)?, &mut self.documents);
             read.ok_or_else(|| damaged_in(source.run, source.kind, "a list"))?;
         }
         self.documents.sort_unstable();
         self.documents.dedup();
         self.joined.clear();
         schema::put_documents(&mut self.joined, &self.documents);
-        Ok(Some((first.shingle, &self.joined)))
+        Ok(&self.joined)
     }
 
     /// Reads on, and sorts what then comes before all that is unread.
@@ -169,18 +184,13 @@ impl<'d> Lists<'d> {
         // Who seeks may want a few lists only.
         self.read_bytes = (2 * self.read_bytes).min(READ_BYTES_MAX);
         let last = self.sources.iter().filter_map(Source::last_read).min().unwrap_or(Shingle::MAX);
-        for (at, source) in self.sources.iter_mut().enumerate() {
+        for source in &mut self.sources {
             let unsorted = &source.lists[source.n_done..];
-            let n = unsorted.partition_point(|(shingle, _)| *shingle <= last);
-            let place = |(list, (shingle, _)): (usize, &(Shingle, _))| At {
-                shingle: *shingle,
-                source: at as u32,
-                list: (source.n_done + list) as u32,
-            };
-            self.sorted.extend(unsorted[..n].iter().enumerate().map(place));
+            let n = unsorted.partition_point(|list| list.shingle <= last);
+            self.sorted.extend_from_slice(&unsorted[..n]);
             source.n_done += n;
         }
-        self.sorted.sort_by_key(|at| at.shingle);
+        self.sorted.sort_by_key(|list| list.shingle);
         Ok(())
     }
 }
