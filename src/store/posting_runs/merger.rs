@@ -1,7 +1,7 @@
 //! The thread that merges runs.
 
 use super::live::{KINDS, PostingRun, PostingRuns};
-use super::tiers::{RUNS_MAX, n_merged};
+use super::tiers::{RUNS_MAX, next_to_merge};
 use crate::ports::StoreError;
 use crate::store::background;
 use crate::store::column_options;
@@ -115,7 +115,9 @@ impl Work {
         self.delete_merged()?;
         for kind in KINDS {
             let runs = self.runs.of(kind);
-            if let Some(runs) = next_to_merge(&runs) {
+            let levels: Vec<u8> = runs.iter().map(|run| run.name.level).collect();
+            if let Some(merged) = next_to_merge(&levels) {
+                let runs = &runs[merged];
                 let is_merged = retry_while_full(|| self.is_closing(), || self.merge(kind, runs))?;
                 if is_merged {
                     self.merged.extend(runs.iter().map(|run| (kind, Arc::clone(run))));
@@ -126,7 +128,7 @@ impl Work {
         Ok(false)
     }
 
-    /// Merges runs of a level. False, and nothing is changed, if the store is being closed meanwhile.
+    /// Merges runs. False, and nothing is changed, if the store is being closed meanwhile.
     fn merge(&self, kind: PostingKind, runs: &[Arc<PostingRun>]) -> Result<bool, StoreError> {
         let _merging = self.runs.merging.lock().unwrap_or_else(PoisonError::into_inner);
         kill_point!("merge-begun");
@@ -159,11 +161,4 @@ impl Work {
         }
         Ok(())
     }
-}
-
-/// The newest runs in row that are of one level and enough.
-fn next_to_merge(runs: &[Arc<PostingRun>]) -> Option<&[Arc<PostingRun>]> {
-    let mut levels: Vec<&[Arc<PostingRun>]> = runs.chunk_by(|a, b| a.name.level == b.name.level).collect();
-    levels.reverse();
-    levels.into_iter().find_map(|runs| runs.get(..n_merged(runs.first()?.name.level)))
 }
