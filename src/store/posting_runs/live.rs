@@ -23,6 +23,9 @@ pub(super) const KINDS: [PostingKind; 2] = [PostingKind::Index, PostingKind::Sup
 /// Look-ups in a run of a read-only store after which its filter is read. A command that asks for a few pages is done before that.
 const UNFILTERED_MAX: u64 = 20_000;
 
+/// Bytes that a scan reads of a run at once. A merge may read eighteen runs.
+const READ_AHEAD_BYTES: usize = 512 << 10;
+
 /// A run of one kind.
 pub(super) struct PostingRun {
     pub name: RunName,
@@ -261,7 +264,7 @@ impl PostingRuns {
         let mut options = ReadOptions::default();
         if is_scan {
             options.fill_cache(false);
-            options.set_readahead_size(2 << 20);
+            options.set_readahead_size(READ_AHEAD_BYTES);
         }
         Ok(self.db.raw_iterator_cf_opt(family(&self.db, kind.family())?, options))
     }
