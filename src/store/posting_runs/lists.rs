@@ -13,7 +13,7 @@ use crate::sketch::Shingle;
 use crate::store::schema::{self, PostingKind};
 use rocksdb::{DB, DBRawIteratorWithThreadMode};
 
-/// Bytes of blocks that are read of a run at once, at most. What is read of eight runs fits into a processor's cache.
+/// Bytes of blocks that are read of a run at once, at most. With its lists, what is read of fifteen runs is less than a mebibyte.
 const READ_BYTES_MAX: usize = 8 << 10;
 
 /// A list that was read.

@@ -23,7 +23,7 @@ pub(super) const KINDS: [PostingKind; 2] = [PostingKind::Index, PostingKind::Sup
 /// Look-ups in a run of a read-only store after which its filter is read. A command that asks for a few pages is done before that.
 const UNFILTERED_MAX: u64 = 20_000;
 
-/// Bytes that a scan reads of a run at once. A merge may read eighteen runs.
+/// Bytes that a scan reads of a run at once. A merge may read more than twenty runs: all levels, where each of them fills up.
 const READ_AHEAD_BYTES: usize = 512 << 10;
 
 /// A run of one kind.

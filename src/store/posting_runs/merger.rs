@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long that wait is, at least.
+/// How long to sleep before looking for room again.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Merges runs of a store in a thread, as long as this is there.
