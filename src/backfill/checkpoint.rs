@@ -21,7 +21,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
 const MANIFEST: &str = "manifest.json";
@@ -146,6 +146,8 @@ pub struct Checkpoint<W: Work = MakeStore> {
     saved_at: Instant,
     /// Who waits for the next save.
     waiting: Option<SyncSender<()>>,
+    /// Jobs that other threads finished, and that are not recorded yet.
+    finished_elsewhere: Option<Receiver<(String, FinishedJob)>>,
     /// Holds the lock on the folder.
     _lock: File,
 }
@@ -185,6 +187,7 @@ impl<W: Work> Checkpoint<W> {
             interval: Duration::ZERO,
             saved_at: Instant::now(),
             waiting: None,
+            finished_elsewhere: None,
             _lock: lock,
         };
         checkpoint.save()?;
@@ -210,6 +213,7 @@ impl<W: Work> Checkpoint<W> {
             interval: Duration::ZERO,
             saved_at: Instant::now(),
             waiting: None,
+            finished_elsewhere: None,
             _lock: lock,
         })
     }
@@ -272,9 +276,28 @@ impl<W: Work> Checkpoint<W> {
 
     /// Records a finished job.
     pub(super) fn record(&mut self, name: String, job: FinishedJob) -> Result<(), BackfillError> {
+        self.add_job(name, job);
+        self.save_when_due()
+    }
+
+    fn add_job(&mut self, name: String, job: FinishedJob) {
         self.unsynced.extend(job.files.iter().map(|file| file.file.name.clone()));
         self.manifest.jobs.insert(name, job);
-        self.save_when_due()
+    }
+
+    /// Where another thread sends the jobs that it finishes. They are recorded by the next save, or by
+    /// [`Self::record_elsewhere`].
+    pub(super) fn recorder(&mut self) -> Sender<(String, FinishedJob)> {
+        let (sender, finished) = channel();
+        self.finished_elsewhere = Some(finished);
+        sender
+    }
+
+    /// Records what other threads have finished so far.
+    pub(super) fn record_elsewhere(&mut self) {
+        let Some(finished) = self.finished_elsewhere.take() else { return };
+        finished.try_iter().for_each(|(name, job)| self.add_job(name, job));
+        self.finished_elsewhere = Some(finished);
     }
 
     /// The files that finished jobs left of a data set, in the order of the jobs' names.
@@ -406,6 +429,7 @@ impl<W: Work> Checkpoint<W> {
 
     /// Makes all files durable, then the manifest that names them.
     pub(super) fn save(&mut self) -> Result<(), BackfillError> {
+        self.record_elsewhere();
         let path = self.folder.join(MANIFEST);
         if self.sync_failed {
             return Err(io_error(&path)(io::Error::other(

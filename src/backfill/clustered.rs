@@ -20,6 +20,7 @@ use crate::cluster::Clusters;
 use crate::document::DocumentId;
 use crate::ports::Loader;
 use crate::sketch::{Estimate, compare};
+use std::sync::Arc;
 
 /// Takes the pages of a source through the phases up to the clusters. No store is loaded, and the work folder
 /// stays.
@@ -33,7 +34,8 @@ pub fn cluster(
 ) -> Result<ClusteredPages, BackfillError> {
     measured(&mut checkpoint, context, Phase::Sketching, |checkpoint| ingest(checkpoint, context, input))?;
     warn_of_disk_space(&checkpoint)?;
-    let mut clusters = decide_pairs(&mut checkpoint, context, None, None)?.clusters;
+    let common = merge_shingles(&mut checkpoint, context, true, None)?;
+    let mut clusters = decide_pairs(&mut checkpoint, context, None, common)?.clusters;
     // A caller may store decisions that follow from the clusters. A resumed run must find the same ones.
     checkpoint.save()?;
     let clusters = clusters.cluster_of_each().into_iter().map(|cluster| DocumentId(cluster.0)).collect();
@@ -100,26 +102,46 @@ impl ClusteredPages {
 
 /// What the phases of shingles and pairs leave.
 pub(super) struct Decided {
-    pub common: CommonShingles,
+    pub common: Arc<CommonShingles>,
     pub clusters: Clusters,
     pub links: Vec<LinkRow>,
     /// Pairs of sketches compared in this run.
     pub n_compared: u64,
 }
 
-/// Runs the phases from the shingles to the links. Where links are given, they replace the search for pairs. With a loader,
-/// the search also writes the store's tables of lists.
+/// Runs the phases that sort and merge shingles, and finds the common ones. `finds_pairs` tells whether pairs are searched for
+/// in the lists, which are then written. With a loader, the same passes write the store's tables of lists, and sort the pages
+/// for the other tables.
+pub(super) fn merge_shingles(
+    checkpoint: &mut Checkpoint,
+    context: &Context,
+    finds_pairs: bool,
+    loader: Option<&dyn Loader>,
+) -> Result<Arc<CommonShingles>, BackfillError> {
+    let common = measured(checkpoint, context, Phase::ShingleMerging, |checkpoint| {
+        let mut jobs = partition::document_jobs(checkpoint);
+        if loader.is_some() {
+            jobs.extend(partition::page_jobs(checkpoint));
+        }
+        run_jobs(jobs, checkpoint, context)?;
+        run_jobs(vec![common_shingles::common_shingles_job(checkpoint)?], checkpoint, context)?;
+        CommonShingles::read(checkpoint)
+    })?;
+    if finds_pairs {
+        measured(checkpoint, context, Phase::PairFormation, |checkpoint| {
+            run_jobs(lists::list_jobs(checkpoint, loader)?, checkpoint, &context.with_waiting_threads())
+        })?;
+    }
+    Ok(Arc::new(common))
+}
+
+/// Runs the phases from the lists to the links. Where links are given, they replace the search for pairs.
 pub(super) fn decide_pairs(
     checkpoint: &mut Checkpoint,
     context: &Context,
     given: Option<GivenLinks>,
-    loader: Option<&dyn Loader>,
+    common: Arc<CommonShingles>,
 ) -> Result<Decided, BackfillError> {
-    let common = measured(checkpoint, context, Phase::ShingleMerging, |checkpoint| {
-        run_jobs(partition::document_jobs(checkpoint), checkpoint, context)?;
-        run_jobs(vec![common_shingles::common_shingles_job(checkpoint)?], checkpoint, context)?;
-        CommonShingles::read(checkpoint)
-    })?;
     if let Some(given) = given {
         let decided =
             measured(checkpoint, context, Phase::PairMerging, |checkpoint| given.take(checkpoint, context, &common))?;
@@ -127,7 +149,6 @@ pub(super) fn decide_pairs(
         return Ok(Decided { common, clusters, links, n_compared });
     }
     measured(checkpoint, context, Phase::PairFormation, |checkpoint| {
-        run_jobs(lists::list_jobs(checkpoint, loader)?, checkpoint, &context.with_waiting_threads())?;
         run_jobs(vec![lists::representative_pairs_job(checkpoint, &common)?], checkpoint, context)
     })?;
     let mut decider = measured(checkpoint, context, Phase::PairMerging, |checkpoint| {

@@ -6,6 +6,9 @@ use super::datasets::DatasetFile;
 use super::error::BackfillError;
 use super::progress::PhaseName;
 use super::usage::Meter;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Scope, ScopedJoinHandle};
 
 type JobBody<'a> = Box<dyn FnOnce(&Context) -> Result<Vec<DatasetFile>, BackfillError> + Send + 'a>;
 
@@ -40,6 +43,62 @@ pub(super) fn run_jobs<W: Work>(
         |Job { name, body }| Ok((name, body(context)?)),
         |(name, files)| checkpoint.record(name, FinishedJob { files, reached: None }),
     )
+}
+
+/// Jobs that begin before their phase: one thread runs them while other phases leave a core idle.
+pub(super) struct EarlyJobs<'scope, 'a> {
+    /// Those that have not begun.
+    left: Arc<Mutex<VecDeque<Job<'a>>>>,
+    thread: Option<ScopedJoinHandle<'scope, Result<(), BackfillError>>>,
+}
+
+impl<'scope, 'a: 'scope> EarlyJobs<'scope, 'a> {
+    /// Begins jobs that the checkpoint does not know as finished. It records each one with the next save after it.
+    pub fn begin(
+        scope: &'scope Scope<'scope, '_>,
+        jobs: Vec<Job<'a>>,
+        checkpoint: &mut Checkpoint,
+        context: &Context,
+    ) -> Self {
+        let unfinished: VecDeque<_> = jobs.into_iter().filter(|job| !checkpoint.is_finished(&job.name)).collect();
+        let left = Arc::new(Mutex::new(unfinished));
+        let (recorder, jobs) = (checkpoint.recorder(), Arc::clone(&left));
+        // The phases that run meanwhile have most of the memory, and the display.
+        let context = Context { memory: context.memory / 4, progress: Arc::default(), ..context.clone() };
+        let thread = scope.spawn(move || {
+            let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            while let Some(Job { name, body }) = next() {
+                let files = body(&context)?;
+                if recorder.send((name, FinishedJob { files, reached: None })).is_err() {
+                    break;
+                }
+            }
+            Ok(())
+        });
+        EarlyJobs { left, thread: Some(thread) }
+    }
+
+    /// Takes the jobs that have not begun. The thread ends with the one that it runs.
+    pub fn take_left(&self) -> Vec<Job<'a>> {
+        std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner)).into()
+    }
+
+    /// Waits for the thread and records what it finished.
+    ///
+    /// # Errors
+    /// That of a job.
+    pub fn join(mut self, checkpoint: &mut Checkpoint) -> Result<(), BackfillError> {
+        let ended = self.thread.take().map(|thread| thread.join().map_err(|_| BackfillError::WorkerPanicked)?);
+        checkpoint.record_elsewhere();
+        ended.unwrap_or(Ok(()))
+    }
+}
+
+/// After an error of the phases meanwhile no further job begins.
+impl Drop for EarlyJobs<'_, '_> {
+    fn drop(&mut self) {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
 }
 
 /// Measures a phase, whether it succeeds or fails.
@@ -125,7 +184,7 @@ mod tests {
     use crate::backfill::rows::DocumentRange;
     use crate::backfill::tests::{open_checkpoint, rule};
     use crate::cluster::MatchRule;
-    use std::sync::Mutex;
+    use std::sync::mpsc;
 
     /// Runs jobs of these names, and fails in one of them. Returns those that ran.
     fn run_named(names: &[&str], failing: &str, checkpoint: &mut Checkpoint, context: &Context) -> Vec<String> {
@@ -160,6 +219,54 @@ mod tests {
         assert_eq!(run_named(&["a", "b", "c", "d"], "", &mut checkpoint, &context), ["c", "d"]);
         assert_eq!(run_named(&["a", "b", "c", "d"], "", &mut checkpoint, &context), [""; 0]);
         assert_eq!(checkpoint.open_dataset(PAIR_RANGES).expect("opens").len(), 4);
+    }
+
+    /// A job that tells when it begins, and waits for a permission to end.
+    fn waiting_job<'a>(name: &str, begun: mpsc::Sender<()>, may_end: mpsc::Receiver<()>) -> Job<'a> {
+        Job::new(name, move |_| {
+            begun.send(()).expect("sent");
+            may_end.recv().map_err(|_| BackfillError::Stopped)?;
+            Ok(Vec::new())
+        })
+    }
+
+    #[test]
+    fn early_jobs_are_recorded_wherever_they_ran() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (mut checkpoint, context) = open_checkpoint(folder.path(), &rule(0, MatchRule::default()), 1 << 20);
+        checkpoint.record("known".into(), FinishedJob::default()).expect("recorded");
+        std::thread::scope(|scope| {
+            let ((begun, is_begun), (allow, may_end)) = (mpsc::channel(), mpsc::channel());
+            let other = |name: &str| Job::new(name, |_: &Context| Ok(Vec::new()));
+            let jobs = vec![other("known"), other("first"), waiting_job("second", begun, may_end), other("third")];
+            let early = EarlyJobs::begin(scope, jobs, &mut checkpoint, &context);
+            is_begun.recv().expect("the second begins");
+            checkpoint.save().expect("saved");
+            assert!(checkpoint.is_finished("first"), "a save records what is finished");
+            let left = early.take_left();
+            assert_eq!(left.iter().map(|job| job.name.as_str()).collect::<Vec<_>>(), ["third"]);
+            run_jobs(left, &mut checkpoint, &context).expect("run");
+            assert!(!checkpoint.is_finished("second"));
+            allow.send(()).expect("sent");
+            early.join(&mut checkpoint).expect("no error");
+        });
+        checkpoint.save().expect("saved");
+        drop(checkpoint);
+        let (checkpoint, _) = open_checkpoint(folder.path(), &rule(0, MatchRule::default()), 1 << 20);
+        assert!(["first", "second", "third"].iter().all(|name| checkpoint.is_finished(name)));
+    }
+
+    #[test]
+    fn an_early_job_that_fails_is_not_recorded_and_begins_no_other() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (mut checkpoint, context) = open_checkpoint(folder.path(), &rule(0, MatchRule::default()), 1 << 20);
+        std::thread::scope(|scope| {
+            let ((begun, _is_begun), (_, may_end)) = (mpsc::channel(), mpsc::channel());
+            let jobs = vec![waiting_job("fails", begun, may_end), Job::new("next", |_: &Context| panic!("it begins"))];
+            let early = EarlyJobs::begin(scope, jobs, &mut checkpoint, &context);
+            assert!(matches!(early.join(&mut checkpoint), Err(BackfillError::Stopped)));
+        });
+        assert!(!checkpoint.is_finished("fails") && !checkpoint.is_finished("next"));
     }
 
     #[test]

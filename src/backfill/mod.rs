@@ -9,6 +9,9 @@
 //! consists of jobs. The [`Checkpoint`] records every finished job, and the next run resumes after it. The store
 //! grows in the work folder and moves to its place when it is complete: no reader sees half a store.
 //!
+//! A table of the store is written as soon as nothing changes its rows: lists with the first pairs that are found in them;
+//! documents, URLs and sightings while pairs are decided, which leaves cores idle at times; clusters and links in the end.
+//!
 //! The clusters are those of the stream. Candidates, comparison and union are the functions of [`crate::cluster`],
 //! and `phases::common_shingles` computes which shingles were common when each document came.
 
@@ -59,9 +62,9 @@ use crate::cluster::Clusters;
 use crate::intake::SketchedRecord;
 use crate::ports::{Chunk, EmptyStore, LoadMetadata, Loader, ProgressMap, Sink, SourceError, StartTimes};
 use crate::sweep::SweepRow;
-use clustered::{Decided, decide_pairs, warn_of_disk_space};
+use clustered::{Decided, decide_pairs, merge_shingles, warn_of_disk_space};
 use error::io_error;
-use jobs::measured;
+use jobs::{EarlyJobs, measured};
 use phases::common_shingles::CommonShingles;
 use phases::{events, ingest, kept, load, pairs};
 use report::phase_reports;
@@ -169,8 +172,11 @@ pub fn cluster_and_load(
         // Creating a store mostly waits for the disk, which the phases before the load leave idle.
         let empty_store = scope.spawn(|| create_store(&growing, loader));
         let empty_store = || empty_store.join().map_err(|_| BackfillError::WorkerPanicked)?;
-        let decided = decide_pairs(&mut checkpoint, context, links, Some(loader))?;
-        let report = load_store(&mut checkpoint, context, decided, loader, empty_store, handover)?;
+        let common = merge_shingles(&mut checkpoint, context, links.is_none(), Some(loader))?;
+        let tables = load::early_table_jobs(&checkpoint, loader, &common)?;
+        let early = EarlyJobs::begin(scope, tables, &mut checkpoint, context);
+        let decided = decide_pairs(&mut checkpoint, context, links, common)?;
+        let report = load_store(&mut checkpoint, context, decided, loader, early, empty_store, handover)?;
         checkpoint.set_report(report)
     })?;
     finish(checkpoint, store)
@@ -181,7 +187,8 @@ fn load_store<'a>(
     checkpoint: &mut Checkpoint,
     context: &Context,
     decided: Decided,
-    loader: &dyn Loader,
+    loader: &'a dyn Loader,
+    early: EarlyJobs<'_, 'a>,
     empty_store: impl FnOnce() -> Result<Box<dyn EmptyStore + 'a>, BackfillError>,
     mut handover: Handover,
 ) -> Result<Report, BackfillError> {
@@ -203,7 +210,7 @@ fn load_store<'a>(
                 scope.spawn(|| publish(sink, saved))
             });
             let loaded = (|| {
-                load::write_tables(checkpoint, context, loader, &common, &clusters, &links)?;
+                load::write_tables(checkpoint, context, loader, early, &clusters, &links)?;
                 checkpoint.save_when_due()?;
                 let metadata = load_metadata(checkpoint, &common, &mut clusters, &handover)?;
                 Ok(empty_store()?.load(&load::tables(checkpoint), &metadata)?)

@@ -21,7 +21,7 @@ pub enum Phase {
     PairMerging,
     /// Derives the clusters from the links by union-find.
     ClusterFormation,
-    /// Loads the store.
+    /// Loads the store. Tables that earlier phases wrote are counted with those.
     Load,
 }
 

@@ -1,7 +1,7 @@
 //! Writes every family of the store's rows as sorted tables, which a new store loads as they are.
 
 use super::common_shingles::CommonShingles;
-use super::partition::{each_indexed_document, n_index_max, page_jobs};
+use super::partition::{each_indexed_document, n_index_max};
 use super::posting_lists::{PostingFiles, ShingleRange, each_list, open_postings, shingle_ranges};
 use crate::backfill::checkpoint::Checkpoint;
 use crate::backfill::context::{Context, ROWS_PER_STOP_CHECK};
@@ -11,7 +11,7 @@ use crate::backfill::datasets::{
 };
 use crate::backfill::error::{BackfillError, io_error};
 use crate::backfill::ingest_state::Segment;
-use crate::backfill::jobs::{Job, run_jobs};
+use crate::backfill::jobs::{EarlyJobs, Job, run_jobs};
 use crate::backfill::rows::{
     EquivalenceRow, LinkRow, Posting, SightingByDocument, SightingByUrl, TextRow, UrlCount, UrlRow,
 };
@@ -257,30 +257,40 @@ fn write_standings(
     Ok(written)
 }
 
-/// Writes all tables but those that the jobs of [`super::lists`] wrote.
-pub(in crate::backfill) fn write_tables(
+/// The jobs that write tables which no pair of documents changes.
+pub(in crate::backfill) fn early_table_jobs<'a>(
+    checkpoint: &Checkpoint,
+    loader: &'a dyn Loader,
+    common: &Arc<CommonShingles>,
+) -> Result<Vec<Job<'a>>, BackfillError> {
+    // The jobs of pages are few and long in a small batch, and begin first.
+    let mut jobs = page_table_jobs(checkpoint, loader)?;
+    jobs.extend(document_table_jobs(checkpoint, loader, common)?);
+    Ok(jobs)
+}
+
+/// Writes all tables but those that the jobs of [`super::lists`] wrote: what is left of the early ones, and all others.
+pub(in crate::backfill) fn write_tables<'a>(
     checkpoint: &mut Checkpoint,
     context: &Context,
-    loader: &dyn Loader,
-    common: &CommonShingles,
+    loader: &'a dyn Loader,
+    early: EarlyJobs<'_, 'a>,
     clusters: &Clusters,
     links: &[LinkRow],
 ) -> Result<(), BackfillError> {
-    // Before the copies below: the sorters of these jobs take as much memory.
-    run_jobs(page_jobs(checkpoint), checkpoint, context)?;
     let context = &context.with_waiting_threads();
     {
         let rows: Vec<ClusterRow> = clusters.rows().collect();
         let mut links = links.to_vec();
         links.sort_unstable();
-        // The jobs of pages are few and long in a small batch, and begin first.
-        let mut jobs = page_table_jobs(checkpoint, loader)?;
-        jobs.extend(document_table_jobs(checkpoint, loader, common, &rows, &links)?);
+        let mut jobs: Vec<Job<'_>> = early.take_left();
+        jobs.extend(cluster_table_jobs(loader, &rows, &links));
         if !has_lists(checkpoint) {
             jobs.extend(list_table_jobs(checkpoint, loader)?);
         }
         run_jobs(jobs, checkpoint, context)?;
     }
+    early.join(checkpoint)?;
     run_jobs(missing_url_table_jobs(checkpoint, loader)?, checkpoint, context)
 }
 
@@ -297,13 +307,11 @@ fn list_table_jobs<'a>(checkpoint: &Checkpoint, loader: &'a dyn Loader) -> Resul
     Ok(tables.jobs)
 }
 
-/// The jobs that write the tables of documents and clusters.
+/// The jobs that write the tables of documents.
 fn document_table_jobs<'a>(
     checkpoint: &Checkpoint,
     loader: &'a dyn Loader,
-    common: &'a CommonShingles,
-    rows: &'a [ClusterRow],
-    links: &'a [LinkRow],
+    common: &Arc<CommonShingles>,
 ) -> Result<Vec<Job<'a>>, BackfillError> {
     let mut tables = TableJobs::new(loader);
     tables.add_merged(checkpoint, Family::Equal, EQUIVALENCES, |row: EquivalenceRow, table| {
@@ -312,11 +320,17 @@ fn document_table_jobs<'a>(
     tables.add_merged(checkpoint, Family::ModPostings, MOD_POSTINGS, |posting: Posting, table| {
         Ok(table.put(LoadRow::Posting(posting.shingle(), posting.document()))?)
     })?;
-    let rule = checkpoint.rule().clone();
+    let (rule, common) = (checkpoint.rule().clone(), Arc::clone(common));
     tables.add(Family::Documents, checkpoint.ingested().segments.clone(), move |context, segment, table| {
-        put_documents(context, &rule, common, &segment, table)
+        put_documents(context, &rule, &common, &segment, table)
     });
     tables.add(Family::Texts, checkpoint.ingested().segments.clone(), put_texts);
+    Ok(tables.jobs)
+}
+
+/// The jobs that write the tables of clusters.
+fn cluster_table_jobs<'a>(loader: &'a dyn Loader, rows: &'a [ClusterRow], links: &'a [LinkRow]) -> Vec<Job<'a>> {
+    let mut tables = TableJobs::new(loader);
     tables.add(Family::Clusters, rows.chunks(ROWS_PER_TABLE), |_, rows: &[ClusterRow], table| {
         rows.iter().try_for_each(|row| Ok(table.put(LoadRow::Cluster(row))?))
     });
@@ -326,7 +340,7 @@ fn document_table_jobs<'a>(
             Ok(table.put(LoadRow::Link(&link))?)
         })
     });
-    Ok(tables.jobs)
+    tables.jobs
 }
 
 /// The jobs that write the tables of URLs and sightings.

@@ -174,22 +174,30 @@ impl<'a> PairDecider<'a> {
             return Ok(());
         }
         let mut meter = Meter::start();
+        let mut n_bytes_before = checkpoint.n_bytes_written();
+        let mut lap = |checkpoint: &mut Checkpoint, phase| {
+            let n_bytes = checkpoint.n_bytes_written();
+            let usage = meter.lap(n_bytes.saturating_sub(std::mem::replace(&mut n_bytes_before, n_bytes)));
+            checkpoint.add_usage(phase, usage);
+        };
         let first = steps.reached().map_or(0, |reached| reached.later().0);
         let mut cluster_of = self.cluster_of_each();
         let ranges = self.pair_ranges(checkpoint, &cluster_of)?;
         let lists = Lists::open_mixed(checkpoint)?;
-        checkpoint.add_usage(Phase::PairFormation, meter.lap(0));
+        lap(checkpoint, Phase::PairFormation);
         for range in ranges.into_iter().filter(|range| range.from >= first) {
             self.context.progress.begin(Phase::PairFormation, 0);
             let mut pairs = lists.form_pairs(self.context, &cluster_of, range)?;
-            checkpoint.add_usage(Phase::PairFormation, meter.lap(0));
+            lap(checkpoint, Phase::PairFormation);
             self.context.progress.begin(Phase::PairMerging, pairs.n_shared());
             self.decide_formed(&mut pairs)?;
             steps.record(checkpoint, &self.links, Pair::new(DocumentId(range.to), DocumentId(0), 0, false))?;
-            checkpoint.add_usage(Phase::PairMerging, meter.lap(0));
+            lap(checkpoint, Phase::PairMerging);
             cluster_of = self.cluster_of_each();
         }
-        steps.finish(checkpoint, &self.links)
+        steps.finish(checkpoint, &self.links)?;
+        lap(checkpoint, Phase::PairMerging);
+        Ok(())
     }
 
     /// Decides the pairs of a range.
