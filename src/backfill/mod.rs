@@ -66,11 +66,12 @@ use clustered::{Decided, decide_pairs, merge_shingles, warn_of_disk_space};
 use error::io_error;
 use jobs::{EarlyJobs, measured};
 use phases::common_shingles::CommonShingles;
+use phases::load::FamilyTables;
 use phases::{events, ingest, kept, load, pairs};
 use report::phase_reports;
 use std::fs;
 use std::path::Path;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::ScopedJoinHandle;
 
 /// The store while it grows in the work folder.
@@ -169,27 +170,31 @@ pub fn cluster_and_load(
         return finish(checkpoint, store);
     }
     std::thread::scope(|scope| {
-        // Creating a store mostly waits for the disk, which the phases before the load leave idle.
-        let empty_store = scope.spawn(|| create_store(&growing, loader));
-        let empty_store = || empty_store.join().map_err(|_| BackfillError::WorkerPanicked)?;
+        // A new store mostly waits for the disk, which the phases before the load leave idle.
+        let (first_tables, written) = sync_channel(1);
+        let growing = &growing;
+        let new_store = scope.spawn(move || create_store(growing, loader, written));
+        let new_store = || new_store.join().map_err(|_| BackfillError::WorkerPanicked)?;
         let common = merge_shingles(&mut checkpoint, context, links.is_none(), Some(loader))?;
-        let tables = load::early_table_jobs(&checkpoint, loader, &common)?;
-        let early = EarlyJobs::begin(scope, tables, &mut checkpoint, context);
+        // Where the store failed, its error comes when it is needed.
+        let _ = first_tables.send(load::first_tables(&checkpoint, context));
+        let early = load::early_table_jobs(&checkpoint, loader, &common)?;
+        let early = EarlyJobs::begin(scope, early, &mut checkpoint, context);
         let decided = decide_pairs(&mut checkpoint, context, links, common)?;
-        let report = load_store(&mut checkpoint, context, decided, loader, early, empty_store, handover)?;
+        let report = load_store(&mut checkpoint, context, decided, loader, early, new_store, handover)?;
         checkpoint.set_report(report)
     })?;
     finish(checkpoint, store)
 }
 
-/// Runs the phases after the links are decided. The last one fills the store that `empty_store` returns.
+/// Runs the phases after the links are decided. The last one fills the store that `new_store` returns.
 fn load_store<'a>(
     checkpoint: &mut Checkpoint,
     context: &Context,
     decided: Decided,
     loader: &'a dyn Loader,
     early: EarlyJobs<'_, 'a>,
-    empty_store: impl FnOnce() -> Result<Box<dyn EmptyStore + 'a>, BackfillError>,
+    new_store: impl FnOnce() -> Result<Box<dyn EmptyStore + 'a>, BackfillError>,
     mut handover: Handover,
 ) -> Result<Report, BackfillError> {
     let Decided { common, mut clusters, links, n_compared } = decided;
@@ -213,7 +218,9 @@ fn load_store<'a>(
                 load::write_tables(checkpoint, context, loader, early, &clusters, &links)?;
                 checkpoint.save_when_due()?;
                 let metadata = load_metadata(checkpoint, &common, &mut clusters, &handover)?;
-                Ok(empty_store()?.load(&load::tables(checkpoint), &metadata)?)
+                let mut store = new_store()?;
+                store.ingest(&load::other_tables(checkpoint, context))?;
+                Ok(store.complete(&metadata)?)
             })();
             checkpoint.end_wait();
             let join =
@@ -236,12 +243,21 @@ pub fn is_free(store: &Path) -> bool {
     fs::read_dir(store).map_or(!store.exists(), |mut entries| entries.next().is_none())
 }
 
-/// Creates an empty store. What a killed run left in the folder goes.
-fn create_store<'a>(folder: &Path, loader: &'a dyn Loader) -> Result<Box<dyn EmptyStore + 'a>, BackfillError> {
+/// Creates a store, and ingests the first tables once they are written. What a killed run left in the folder goes.
+fn create_store<'a>(
+    folder: &Path,
+    loader: &'a dyn Loader,
+    first_tables: Receiver<FamilyTables>,
+) -> Result<Box<dyn EmptyStore + 'a>, BackfillError> {
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(io_error(folder))?;
     }
-    Ok(loader.begin(folder)?)
+    let mut store = loader.begin(folder)?;
+    // None come where a phase fails.
+    if let Ok(tables) = first_tables.recv() {
+        store.ingest(&tables)?;
+    }
+    Ok(store)
 }
 
 /// What the store keeps beside its tables.

@@ -93,12 +93,17 @@ impl Loader for MemoryLoader {
 }
 
 impl EmptyStore for &MemoryLoader {
-    fn load(self: Box<Self>, tables: &[(Family, Vec<PathBuf>)], metadata: &LoadMetadata) -> Result<(), StoreError> {
+    fn ingest(&mut self, tables: &[(Family, Vec<PathBuf>)]) -> Result<(), StoreError> {
         let known = self.tables.lock().expect("a lock");
         let mut store = self.store.lock().expect("a lock");
         for (family, files) in tables {
-            store.insert(*family, files.iter().flat_map(|file| known[file].clone()).collect());
+            let rows = files.iter().flat_map(|file| known[file].clone()).collect();
+            assert!(store.insert(*family, rows).is_none(), "a family is ingested once");
         }
+        Ok(())
+    }
+
+    fn complete(self: Box<Self>, metadata: &LoadMetadata) -> Result<(), StoreError> {
         *self.metadata.lock().expect("a lock") = metadata.clone();
         Ok(())
     }

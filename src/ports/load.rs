@@ -163,10 +163,15 @@ pub trait Loader: Sync {
 
 /// A new store, not loaded yet.
 pub trait EmptyStore: Send {
-    /// Ingests the tables and writes the metadata. The table files also stay in place, so that a failed load can be
-    /// repeated. On return the store is durable and closed.
+    /// Ingests all tables of some families. The table files also stay in place, so that a failed load can be repeated.
     ///
     /// # Errors
     /// [`StoreError`]; the folder then holds no usable store.
-    fn load(self: Box<Self>, tables: &[(Family, Vec<PathBuf>)], metadata: &LoadMetadata) -> Result<(), StoreError>;
+    fn ingest(&mut self, tables: &[(Family, Vec<PathBuf>)]) -> Result<(), StoreError>;
+
+    /// Writes the metadata, once all tables are ingested. On return the store is durable and closed.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the folder then holds no usable store.
+    fn complete(self: Box<Self>, metadata: &LoadMetadata) -> Result<(), StoreError>;
 }

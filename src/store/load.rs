@@ -188,7 +188,7 @@ impl Loader for RocksLoader {
                 folder.display()
             )));
         }
-        Ok(Box::new(NewStore { folder: folder.to_path_buf(), store }))
+        Ok(Box::new(NewStore { folder: folder.to_path_buf(), store, runs: Vec::new() }))
     }
 }
 
@@ -196,11 +196,13 @@ impl Loader for RocksLoader {
 struct NewStore {
     folder: PathBuf,
     store: RocksStore,
+    /// The runs of ingested lists.
+    runs: Vec<NewRun>,
 }
 
 impl EmptyStore for NewStore {
-    fn load(self: Box<Self>, tables: &[(Family, Vec<PathBuf>)], metadata: &LoadMetadata) -> Result<(), StoreError> {
-        let NewStore { folder, store } = *self;
+    fn ingest(&mut self, tables: &[(Family, Vec<PathBuf>)]) -> Result<(), StoreError> {
+        let NewStore { folder, store, runs } = self;
         let loading = folder.join(FOLDER);
         fs::create_dir(&loading).map_err(failed_at(&loading))?;
         // One thread per family: each ingestion waits for the disk several times.
@@ -208,7 +210,7 @@ impl EmptyStore for NewStore {
             ingest(&store.db, &loading, family, files)?;
             posting_kind(family).map(|kind| store.posting_runs.loaded(kind, &loading)).transpose()
         };
-        let runs = std::thread::scope(|scope| {
+        let ingested = std::thread::scope(|scope| {
             let (tables, load_family) = (tables.iter().filter(|(_, files)| !files.is_empty()), &load_family);
             let threads: Vec<_> =
                 tables.map(|(family, files)| scope.spawn(move || load_family(*family, files))).collect();
@@ -216,7 +218,12 @@ impl EmptyStore for NewStore {
             let runs = threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked));
             runs.filter_map(Result::transpose).collect::<Result<Vec<NewRun>, _>>()
         })?;
-        fs::remove_dir(&loading).map_err(failed_at(&loading))?;
+        runs.extend(ingested);
+        fs::remove_dir(&loading).map_err(failed_at(&loading))
+    }
+
+    fn complete(self: Box<Self>, metadata: &LoadMetadata) -> Result<(), StoreError> {
+        let NewStore { store, runs, .. } = *self;
         store.write_metadata(metadata, runs)?;
         // The numbers as a later opening of the store reads them.
         store.n_documents.store(metadata.n_documents, Ordering::Release);

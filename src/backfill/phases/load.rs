@@ -29,6 +29,9 @@ use std::sync::Arc;
 /// Rows of a table whose rows are in memory.
 const ROWS_PER_TABLE: usize = 4 << 20;
 
+/// The families of lists.
+const LIST_FAMILIES: [Family; 2] = [Family::Postings, Family::Supers];
+
 /// The name of a family's tables in the manifest and the report.
 fn table_name(family: Family) -> &'static str {
     match family {
@@ -438,13 +441,33 @@ fn put_texts(context: &Context, segment: Segment, table: &mut dyn Table) -> Resu
     Ok(())
 }
 
-/// The tables of each family.
-pub(in crate::backfill) fn tables(checkpoint: &Checkpoint) -> Vec<(Family, Vec<PathBuf>)> {
+/// The tables of some families.
+pub(in crate::backfill) type FamilyTables = Vec<(Family, Vec<PathBuf>)>;
+
+/// The tables that are ingested as soon as the lists are written: those of lists, where the filter that they get takes little of
+/// the memory that the phases after that need.
+pub(in crate::backfill) fn first_tables(checkpoint: &Checkpoint, context: &Context) -> FamilyTables {
+    let come_first = lists_come_first(checkpoint, context);
+    tables(checkpoint, |family| come_first && LIST_FAMILIES.contains(&family))
+}
+
+/// The tables of all families, without those of [`first_tables`].
+pub(in crate::backfill) fn other_tables(checkpoint: &Checkpoint, context: &Context) -> FamilyTables {
+    let come_first = lists_come_first(checkpoint, context);
+    tables(checkpoint, |family| !(come_first && LIST_FAMILIES.contains(&family)))
+}
+
+fn lists_come_first(checkpoint: &Checkpoint, context: &Context) -> bool {
+    let n_bytes = |family| checkpoint.files_of(table_name(family)).map(|file| file.n_bytes).sum::<u64>();
+    has_lists(checkpoint) && LIST_FAMILIES.map(n_bytes).into_iter().sum::<u64>() <= context.memory / 16
+}
+
+fn tables(checkpoint: &Checkpoint, is_wanted: impl Fn(Family) -> bool) -> FamilyTables {
     let tables_of = |family: Family| {
         let files = checkpoint.files_of(table_name(family));
         (family, files.map(|file| checkpoint.folder().join(&file.name)).collect())
     };
-    Family::ALL.into_iter().map(tables_of).collect()
+    Family::ALL.into_iter().filter(|family| is_wanted(*family)).map(tables_of).collect()
 }
 
 /// What the tables add up to, and the documents that stand alone at several URLs, which `clusters` then knows.
