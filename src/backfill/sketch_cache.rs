@@ -8,7 +8,7 @@ use super::min_shared::MinShared;
 use super::rows::{DocumentRow, sketch_bytes};
 use crate::cluster::MatchRule;
 use crate::document::DocumentId;
-use crate::extsort::RunFile;
+use crate::extsort::{RunFile, Window};
 use crate::sketch::{Sketch, decode};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -50,14 +50,18 @@ pub(super) fn open_sketches(checkpoint: &Checkpoint) -> Result<(Arc<SketchFiles>
 }
 
 impl SketchFiles {
-    fn read(&self, document: DocumentId, bytes: &mut Vec<u8>) -> Result<Sketch, BackfillError> {
+    /// Reads a sketch through a window on one segment.
+    fn read(&self, document: DocumentId, (segment, window): &mut (usize, Window)) -> Result<Sketch, BackfillError> {
         let at = self.segments.partition_point(|segment| segment.n_documents_before < document.0) - 1;
-        let segment = &self.segments[at];
-        let row = (document.0 - segment.n_documents_before) as usize - 1;
-        let end = segment.offsets.get(row + 1).map_or(segment.documents.end_of_rows(), |offset| u64::from(*offset));
-        segment.documents.read_bytes(u64::from(segment.offsets[row]), end, bytes)?;
+        if std::mem::replace(segment, at) != at {
+            window.clear();
+        }
+        let SketchFile { n_documents_before, documents, offsets } = &self.segments[at];
+        let row = (document.0 - n_documents_before) as usize - 1;
+        let end = offsets.get(row + 1).map_or(documents.end_of_rows(), |offset| u64::from(*offset));
+        let bytes = window.read(documents, u64::from(offsets[row]), end)?;
         let sketch = sketch_bytes(bytes).and_then(|bytes| decode(bytes).ok());
-        sketch.ok_or_else(|| BackfillError::Damaged(segment.documents.path().to_path_buf()))
+        sketch.ok_or_else(|| BackfillError::Damaged(documents.path().to_path_buf()))
     }
 }
 
@@ -67,14 +71,18 @@ pub(super) struct SketchCache {
     sketches: FxHashMap<DocumentId, Arc<Sketch>>,
     n_bytes: usize,
     n_bytes_max: usize,
-    buffer: Vec<u8>,
+    /// The segment that [`Self::get_next`] read last, and the window on it.
+    ahead: (usize, Window),
+    /// The same of [`Self::get`].
+    any: (usize, Window),
 }
 
 impl SketchCache {
     /// Creates an empty cache. It holds a quarter of what its thread's sorters may hold.
     pub fn new(files: &Arc<SketchFiles>, context: &Context) -> Self {
         let (files, n_bytes_max) = (Arc::clone(files), context.sorter_bytes() / 4);
-        SketchCache { files, sketches: FxHashMap::default(), n_bytes: 0, n_bytes_max, buffer: Vec::new() }
+        let (ahead, any) = ((0, Window::ahead()), (0, Window::default()));
+        SketchCache { files, sketches: FxHashMap::default(), n_bytes: 0, n_bytes_max, ahead, any }
     }
 
     /// The sketch of a document.
@@ -82,13 +90,27 @@ impl SketchCache {
         if let Some(sketch) = self.sketches.get(&document) {
             return Ok(Arc::clone(sketch));
         }
-        let sketch = Arc::new(self.files.read(document, &mut self.buffer)?);
+        let sketch = self.files.read(document, &mut self.any)?;
+        Ok(self.keep(document, sketch))
+    }
+
+    /// The sketch of a document whose successors are asked for soon.
+    pub fn get_next(&mut self, document: DocumentId) -> Result<Arc<Sketch>, BackfillError> {
+        if let Some(sketch) = self.sketches.get(&document) {
+            return Ok(Arc::clone(sketch));
+        }
+        let sketch = self.files.read(document, &mut self.ahead)?;
+        Ok(self.keep(document, sketch))
+    }
+
+    fn keep(&mut self, document: DocumentId, sketch: Sketch) -> Arc<Sketch> {
+        let sketch = Arc::new(sketch);
         if self.n_bytes > self.n_bytes_max {
             self.sketches.clear();
             self.n_bytes = 0;
         }
         self.n_bytes += sketch.n_bytes();
         self.sketches.insert(document, Arc::clone(&sketch));
-        Ok(sketch)
+        sketch
     }
 }

@@ -17,5 +17,5 @@ mod sorter;
 pub use error::RunFileError;
 pub use merge::{MergeReader, split_points};
 pub use row::{Row, SortedRow};
-pub use run_file::{FinishedFile, RunFile, RunFileReader, RunFileWriter};
+pub use run_file::{FinishedFile, RunFile, RunFileReader, RunFileWriter, Window};
 pub use sorter::Sorter;

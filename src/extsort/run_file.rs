@@ -23,6 +23,9 @@ use zstd::zstd_safe;
 /// Bytes that are written at once, about.
 const WRITE_BYTES: usize = 128 << 10;
 
+/// Bytes that a [`Window`] reads from a wanted row on: often the next wanted rows are among them.
+const BYTES_AHEAD: u64 = 16 << 10;
+
 /// The fastest level: it halves text, and higher levels gain little.
 const ZSTD_LEVEL: i32 = 1;
 
@@ -246,6 +249,39 @@ impl<R: Row> RunFile<R> {
     /// The first row of every block, with the number of rows in the block.
     pub(super) fn block_starts(&self) -> impl Iterator<Item = (&R, u64)> {
         self.blocks.iter().map(|block| (&block.first, block.n_rows))
+    }
+}
+
+/// The bytes of one or more rows of a file that is not compressed, kept for the next rows.
+#[derive(Default)]
+pub struct Window {
+    n_bytes_min: u64,
+    begin: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    /// A window for rows of which the next ones are often wanted, too. The default is one for rows in any order.
+    pub fn ahead() -> Self {
+        Window { n_bytes_min: BYTES_AHEAD, ..Self::default() }
+    }
+
+    /// Forgets what was read: the next bytes are those of another file.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// The bytes between two offsets.
+    ///
+    /// # Errors
+    /// [`RunFileError::Damaged`] where `from` lies behind `to`.
+    pub fn read<R: Row>(&mut self, file: &RunFile<R>, from: u64, to: u64) -> Result<&[u8], RunFileError> {
+        if from < self.begin || to > self.begin + self.bytes.len() as u64 {
+            file.read_bytes(from, to.max(file.end_of_rows().min(from + self.n_bytes_min)), &mut self.bytes)?;
+            self.begin = from;
+        }
+        let bytes = self.bytes.get((from - self.begin) as usize..to.saturating_sub(self.begin) as usize);
+        bytes.ok_or_else(|| RunFileError::Damaged(file.path.clone()))
     }
 }
 

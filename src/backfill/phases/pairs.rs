@@ -366,7 +366,7 @@ impl Verifier<'_> {
 
     /// The resemblance of a pair's documents, if it makes a link.
     fn link(&self, pair: Pair, cache: &mut SketchCache) -> Result<Option<f64>, BackfillError> {
-        let (later, earlier) = (cache.get(pair.later())?, cache.get(pair.earlier())?);
+        let (later, earlier) = (cache.get_next(pair.later())?, cache.get(pair.earlier())?);
         let is_common = |shingle| self.common.is_common_for(shingle, pair.later());
         Ok(self.rule.link(&later, &earlier, self.sketch_rule, self.is_represented, is_common))
     }

@@ -14,14 +14,12 @@ use crate::backfill::rows::{
     Visit,
 };
 use crate::document::DocumentId;
+use crate::extsort::Window;
 use crate::ports::StoredSighting;
 use crate::sketch::{Shingle, SketchForm, SketchRule, decode};
 
 /// Rows between two looks at the stop flag.
 const ROWS_PER_STOP_CHECK: u64 = 4096;
-
-/// Bytes that are read from a wanted row on: often the next wanted rows are among them.
-const BYTES_AHEAD: u64 = 16 << 10;
 
 /// The jobs that partition documents by what finds them and what they equal, one for each segment.
 pub(in crate::backfill) fn document_jobs(checkpoint: &Checkpoint) -> Vec<Job<'static>> {
@@ -94,7 +92,7 @@ pub(in crate::backfill) fn each_document_where(
     let file = DOCUMENTS.open(&context.folder, &segment.documents)?;
     let mut offsets = ROW_OFFSETS.open(&context.folder, &segment.row_offsets)?.read_all();
     let (mut document, mut next) = (segment.n_documents_before, offsets.next_row()?);
-    let (mut bytes, mut first) = (Vec::new(), 0);
+    let mut window = Window::ahead();
     while let Some(RowOffset { offset, .. }) = next {
         (document, next) = (document + 1, offsets.next_row()?);
         if u64::from(document).is_multiple_of(ROWS_PER_STOP_CHECK) {
@@ -102,12 +100,8 @@ pub(in crate::backfill) fn each_document_where(
         }
         if is_wanted(DocumentId(document)) {
             let (begin, end) = (u64::from(offset), next.map_or(file.end_of_rows(), |next| u64::from(next.offset)));
-            if end > first + bytes.len() as u64 {
-                file.read_bytes(begin, end.max(file.end_of_rows().min(begin + BYTES_AHEAD)), &mut bytes)?;
-                first = begin;
-            }
-            let row = bytes.get((begin - first) as usize..end.saturating_sub(first) as usize);
-            let head = row.and_then(|mut row| DocumentHead::decode(&mut row));
+            let mut row = window.read(&file, begin, end)?;
+            let head = DocumentHead::decode(&mut row);
             let candidates = head.and_then(|head| index_candidates(head.sketch, head.index, rule));
             each(DocumentId(document), candidates.ok_or_else(|| BackfillError::Damaged(file.path().to_path_buf()))?)?;
         }
