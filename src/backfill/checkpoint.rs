@@ -307,10 +307,7 @@ impl<W: Work> Checkpoint<W> {
     }
 
     /// Opens the files that finished jobs left of a data set.
-    pub(super) fn open_dataset<R: Row + Clone>(
-        &self,
-        dataset: Dataset<R>,
-    ) -> Result<Vec<Arc<RunFile<R>>>, BackfillError> {
+    pub(super) fn open_dataset<R: Row>(&self, dataset: Dataset<R>) -> Result<Vec<Arc<RunFile<R>>>, BackfillError> {
         self.files_of(dataset.name()).map(|file| dataset.open(&self.folder, file)).collect()
     }
 

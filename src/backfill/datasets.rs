@@ -111,7 +111,7 @@ impl<R> Dataset<R> {
     }
 }
 
-impl<R: Row + Clone> Dataset<R> {
+impl<R: Row> Dataset<R> {
     /// Creates a file for a part.
     pub fn create(self, folder: &Path, part: impl Display) -> Result<DatasetWriter<R>, BackfillError> {
         let writer = RunFileWriter::create(folder, &self.file_name(part), self.is_compressed)?;
@@ -147,7 +147,7 @@ pub(super) struct DatasetWriter<R> {
     writer: RunFileWriter<R>,
 }
 
-impl<R: Row + Clone> DatasetWriter<R> {
+impl<R: Row> DatasetWriter<R> {
     /// Appends a row. Returns the offset at which it begins, which is meaningful in files that are not compressed.
     pub fn push(&mut self, row: R) -> Result<u64, BackfillError> {
         Ok(self.writer.push(row)?)

@@ -2,10 +2,8 @@
 
 /// A row of a run file.
 pub trait Row: Sized {
-    /// Whether a row's bytes do not depend on the row before it. A reader then keeps no copy of the row that it read last.
-    const IS_INDEPENDENT: bool = false;
-
-    /// Bytes of rows that fill a block. A reader that begins at a row reads the block that holds it from its start.
+    /// Bytes of rows that fill a block, which is decoded at once. A reader that begins at a row reads the block that holds it
+    /// from its start.
     const BLOCK_BYTES: usize = 128 << 10;
 
     /// Appends the row's bytes. `previous` is the row before it in its block: a row may be written as its difference.

@@ -74,7 +74,7 @@ pub struct RunFileWriter<R> {
     n_rows: u64,
 }
 
-impl<R: Row + Clone> RunFileWriter<R> {
+impl<R: Row> RunFileWriter<R> {
     /// Creates a file in a folder, or truncates it.
     ///
     /// # Errors
@@ -218,7 +218,7 @@ impl<R: Row> RunFile<R> {
     }
 
     fn read_from_block(self: &Arc<Self>, next_block: usize) -> RunFileReader<R> {
-        RunFileReader { file: Arc::clone(self), next_block, block: Vec::new(), at: 0, n_left: 0, previous: None }
+        RunFileReader { file: Arc::clone(self), next_block, rows: Vec::new(), bytes: Vec::new() }
     }
 
     /// Reads the bytes between two offsets of a file that is not compressed.
@@ -309,33 +309,23 @@ fn decode_index<R: Row>(mut index: &[u8]) -> Option<Vec<Block<R>>> {
 pub struct RunFileReader<R> {
     file: Arc<RunFile<R>>,
     next_block: usize,
-    block: Vec<u8>,
-    /// The offset of the next row in the block.
-    at: usize,
-    /// Rows of the block that are not read yet.
-    n_left: u64,
-    previous: Option<R>,
+    /// The rows of the block that are not read yet, the last one first.
+    rows: Vec<R>,
+    bytes: Vec<u8>,
 }
 
-impl<R: Row + Clone> RunFileReader<R> {
+impl<R: Row> RunFileReader<R> {
     /// The next row, or `None` at the end.
     ///
     /// # Errors
     /// [`RunFileError::Damaged`] where a block's checksum differs.
     pub fn next_row(&mut self) -> Result<Option<R>, RunFileError> {
-        if self.n_left == 0 && !self.load_block()? {
-            return Ok(None);
+        while self.rows.is_empty() {
+            if !self.load_block()? {
+                return Ok(None);
+            }
         }
-        let mut rest = &self.block[self.at..];
-        let Some(row) = R::decode(self.previous.as_ref(), &mut rest) else {
-            return Err(RunFileError::Damaged(self.file.path.clone()));
-        };
-        self.at = self.block.len() - rest.len();
-        self.n_left -= 1;
-        if !R::IS_INDEPENDENT {
-            self.previous = Some(row.clone());
-        }
-        Ok(Some(row))
+        Ok(self.rows.pop())
     }
 
     /// Skips the blocks before the one that would hold `row`. Rows before it may still follow.
@@ -345,23 +335,30 @@ impl<R: Row + Clone> RunFileReader<R> {
     {
         let at = self.file.block_of(row);
         if at >= self.next_block {
-            (self.next_block, self.n_left) = (at, 0);
+            self.next_block = at;
+            self.rows.clear();
         }
     }
 
-    /// Loads the next block. Returns false at the end.
+    /// Decodes the rows of the next block. Returns false at the end.
     fn load_block(&mut self) -> Result<bool, RunFileError> {
-        let file = &self.file;
-        let Some(block) = file.blocks.get(self.next_block) else { return Ok(false) };
-        let mut bytes = std::mem::take(&mut self.block);
-        file.read_bytes(block.offset, block.offset + block.n_bytes as u64, &mut bytes)?;
+        let RunFileReader { file, next_block, rows, bytes } = self;
+        let Some(block) = file.blocks.get(*next_block) else { return Ok(false) };
+        file.read_bytes(block.offset, block.offset + block.n_bytes as u64, bytes)?;
         let damaged = || RunFileError::Damaged(file.path.clone());
-        if checksum(&bytes) != block.checksum {
+        if checksum(bytes) != block.checksum {
             return Err(damaged());
         }
-        self.block = if file.is_compressed { decompress(&bytes).ok_or_else(damaged)? } else { bytes };
-        (self.at, self.n_left, self.previous) = (0, block.n_rows, None);
-        self.next_block += 1;
+        if file.is_compressed {
+            *bytes = decompress(bytes).ok_or_else(damaged)?;
+        }
+        let mut rest = bytes.as_slice();
+        for _ in 0..block.n_rows {
+            let row = R::decode(rows.last(), &mut rest).ok_or_else(damaged)?;
+            rows.push(row);
+        }
+        rows.reverse();
+        *next_block += 1;
         Ok(true)
     }
 }

@@ -31,8 +31,6 @@ pub struct DocumentRow {
 }
 
 impl Row for DocumentRow {
-    const IS_INDEPENDENT: bool = true;
-
     fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         encode_bytes(&self.sketch, out);
         self.equivalences.encode(out);
@@ -123,8 +121,6 @@ pub struct TextRow {
 }
 
 impl Row for TextRow {
-    const IS_INDEPENDENT: bool = true;
-
     fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         encode_varint(u64::from(self.document.0), out);
         encode_bytes(self.text.as_row(), out);

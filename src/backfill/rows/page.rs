@@ -53,8 +53,6 @@ const NO_RELATION: u8 = 5;
 const REJECTED: u8 = 6;
 
 impl Row for PageRow {
-    const IS_INDEPENDENT: bool = true;
-
     fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         encode_varint(u64::from(self.source), out);
         out.extend(self.partition.to_le_bytes());

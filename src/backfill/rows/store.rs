@@ -18,8 +18,6 @@ pub struct EquivalenceRow {
 }
 
 impl Row for EquivalenceRow {
-    const IS_INDEPENDENT: bool = true;
-
     fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         out.extend(self.key.0.to_le_bytes());
         out.extend(self.document.0.to_le_bytes());
@@ -48,8 +46,6 @@ pub struct UrlRow {
 }
 
 impl Row for UrlRow {
-    const IS_INDEPENDENT: bool = true;
-
     fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         out.extend(self.key.0.to_le_bytes());
         encode_bytes(self.url.as_bytes(), out);
@@ -101,8 +97,6 @@ impl Ord for SightingByUrl {
 }
 
 impl Row for SightingByUrl {
-    const IS_INDEPENDENT: bool = true;
-
     fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         out.extend(self.sighting.url.0.to_le_bytes());
         encode_observation(&self.sighting.moment, out);
@@ -142,8 +136,6 @@ pub struct SightingByDocument {
 }
 
 impl Row for SightingByDocument {
-    const IS_INDEPENDENT: bool = true;
-
     fn encode(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         out.extend(self.document.0.to_le_bytes());
         out.extend(self.fetched_at.0.to_le_bytes());
