@@ -49,9 +49,31 @@ pub(super) fn decode<E: From<InvalidRice>>(
         return Err(InvalidRice.into());
     }
     let mut reader = BitReader { bytes, at: 0 };
-    for _ in 0..n {
-        let step = reader.step(k, most).ok_or(InvalidRice)?;
-        accept(step)?;
+    let mut n_left = n;
+    while n_left > 0 {
+        // Most steps are short, and a word shows several.
+        let (mut shown, mut n_shown) = (reader.shown(), SHOWN);
+        let n_before = n_left;
+        while n_left > 0 {
+            let ones = shown.trailing_ones();
+            let length = ones + 1 + k;
+            if length > n_shown {
+                break;
+            }
+            let step = u64::from(ones) << k | (shown >> (ones + 1)) & ((1 << k) - 1);
+            if step > u64::from(most) {
+                return Err(InvalidRice.into());
+            }
+            accept(step as u32)?;
+            shown >>= length;
+            n_shown -= length;
+            reader.at += length as usize;
+            n_left -= 1;
+        }
+        if n_left == n_before {
+            accept(reader.step(k, most).ok_or(InvalidRice)?)?;
+            n_left -= 1;
+        }
     }
     if reader.is_at_end() { Ok(()) } else { Err(InvalidRice.into()) }
 }
