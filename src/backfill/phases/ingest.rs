@@ -28,9 +28,9 @@ use rustc_hash::FxHashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// A segment is full with so many bytes of documents, or so many pages: an eighth of what earlier segments hold, at
-/// least the first number and at most the second. A small input thus has segments for all threads, a large one has
-/// few, and a kill costs a ninth of the input at most. The offset of a row in a file of documents fits in 32 bits.
-const SEGMENT_BYTES: (u64, u64) = (4 << 20, 1 << 30);
+/// least the first number and at most the second. Small and large inputs thus have few segments, and a kill costs the first
+/// number or a ninth of the input. The offset of a row in a file of documents fits in 32 bits.
+const SEGMENT_BYTES: (u64, u64) = (16 << 20, 1 << 30);
 const SEGMENT_PAGES: (u64, u64) = (64 << 10, 4 << 20);
 
 /// A record with what its page and its content become.
