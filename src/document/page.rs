@@ -119,7 +119,9 @@ pub(super) fn binary_sign(text: &str) -> Option<&'static str> {
     if text.trim_start().starts_with("%PDF-") {
         return Some("it is a PDF");
     }
-    let beginning = &text.as_bytes()[..text.len().min(JUDGED_CHARS * 4)];
+    let bytes_of = |n_bytes_each: usize| &text.as_bytes()[..text.len().min(JUDGED_CHARS * n_bytes_each)];
+    // The characters that are judged have a byte each, as most do, or at most four.
+    let beginning = if bytes_of(1).is_ascii() { bytes_of(1) } else { bytes_of(4) };
     let (blocks, rest) = beginning.as_chunks::<64>();
     let count = |bytes: &[u8]| bytes.iter().fold(0u8, |n, byte| n + u8::from(may_be_bad(*byte)));
     let bad_max: usize = blocks.iter().map(|block| usize::from(count(block))).sum::<usize>() + usize::from(count(rest));
