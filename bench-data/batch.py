@@ -15,6 +15,9 @@ How many pairs are compared depends on the seed of the store: over pages of 5 KB
 With --seeds each round has another one. Where `cluster.comparisons_max` cuts comparisons, as over Apache Kafka's site, the
 clusters then differ with some seeds.
 
+A virtual machine may give memory that is free back to its host, and whoever touches it first then waits for it. With --touch 700
+the script touches that many MiB just before each command.
+
 With --peer, datatrove's MinHash pipeline does the same job in two processes, from files of JSON lines on disk to a cluster
 for each page. datatrove does not read HTML, so the pages must be text. Its shingles have ten words as well, and its buckets
 and hashes put the middle of the S-curve at a resemblance of 0.5. It does not compare the pages that share a bucket.
@@ -49,6 +52,7 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seeds", action="store_true", help="another seed of the store in each round")
     parser.add_argument("--events", action="store_true", help="both commands write their events, too")
+    parser.add_argument("--touch", type=int, default=0, help="MiB of memory to touch before each command")
     parser.add_argument("--peer", action="store_true")
     settings = parser.parse_args()
     if not settings.files:
@@ -82,6 +86,14 @@ def f1(truth, cluster_of):
     return f", F1 {2 * precision * recall / max(1e-12, precision + recall):.4f}"
 
 
+def touch(n_mib):
+    """Touches memory in huge pages, which are free again afterwards. A process of its own does it: its memory would count as that
+    of the commands."""
+    code = (f"import mmap; memory = mmap.mmap(-1, {n_mib} << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); "
+            "memory.madvise(mmap.MADV_HUGEPAGE); memory[::4096] = bytes(len(memory) // 4096)")
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def timed(command):
     """Runs a process. Returns its wall seconds, its CPU seconds and its peak memory in MiB."""
     begin = time.time()
@@ -102,6 +114,8 @@ def ours(settings, folder):
             store = folder / f"{command}-{number}"
             # What the command before left to be written would slow this one down.
             os.sync()
+            if settings.touch:
+                touch(settings.touch)
             events = ["--events", store.with_suffix(".events")] if settings.events else []
             times.append(timed([settings.binary, command, "-q", "--store", store, *events, *settings.files]))
             export = subprocess.run([settings.binary, "export", "clusters", "--store", store], check=True, stdout=subprocess.PIPE)
