@@ -13,8 +13,10 @@ usage() {
   cat <<HELP
 kafka-local.sh: a real Apache Kafka $kafka_version on 127.0.0.1, one process, for trials and tests
 
-  kafka-local.sh start  [--dir DIR] [--port PORT] [--secure]
-                                                    start the broker and print its address; does nothing if it runs
+  kafka-local.sh start  [--dir DIR] [--port PORT] [--secure] [KEY=VALUE...]
+                                                    start the broker and print its address; does nothing if it runs.
+                                                    KEY=VALUE are broker settings, such as log.retention.ms=60000,
+                                                    taken at the first start
   kafka-local.sh stop   [--dir DIR]                 end it in good order; does nothing if it does not run
   kafka-local.sh kill   [--dir DIR]                 end it as a power cut would; the next start recovers
   kafka-local.sh status [--dir DIR]                 print its address, or say that it does not run (exit code 1)
@@ -120,7 +122,7 @@ address() {
 }
 
 # Short sessions, so that a killed broker is taken back at once; one replica of everything, there is one broker.
-write_properties() { # PORT
+write_properties() { # PORT [KEY=VALUE...]
   local listeners="PLAINTEXT://127.0.0.1:$1,CONTROLLER://127.0.0.1:$(($1 + 1))"
   [ -z "$secure" ] || listeners+=",SECURE://127.0.0.1:$(($1 + 2))"
   cat > "$dir/server.properties" <<PROPERTIES
@@ -146,6 +148,8 @@ transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 PROPERTIES
+  # The last setting of a key counts.
+  [ $# -eq 1 ] || printf '%s\n' "${@:2}" >> "$dir/server.properties"
   [ -z "$secure" ] || write_secrets
 }
 
@@ -170,10 +174,10 @@ PROPERTIES
   )
 }
 
-format() { # PORT
+format() { # PORT [KEY=VALUE...]
   [ -e "$dir/data/meta.properties" ] && return
   echo "$1" > "$dir/port"
-  write_properties "$1"
+  write_properties "$@"
   local cluster users=()
   cluster=$(run_java kafka.tools.StorageTool random-uuid)
   # A broker keeps these users itself. Who can see the password go by can come in by the other port without one.
@@ -186,7 +190,11 @@ answers() {
   (: > "/dev/tcp/127.0.0.1/$1") 2> /dev/null
 }
 
-start() {
+start() { # [KEY=VALUE...]
+  local setting
+  for setting in "$@"; do
+    [[ $setting == ?*=* ]] || fail "$setting is no broker setting, which is KEY=VALUE; see --help"
+  done
   need_java
   mkdir -p "$dir"
   dir=$(cd "$dir" && pwd)
@@ -195,7 +203,7 @@ start() {
     return
   fi
   fetch_jars
-  format "$port"
+  format "$port" "$@"
   port=$(< "$dir/port")
   await_port
   # shellcheck disable=SC2086 # Each of the variables holds several words.
@@ -298,7 +306,7 @@ done
 [ ! -d "$dir" ] || dir=$(cd "$dir" && pwd)
 
 case ${words[0]:-} in
-  start) start ;;
+  start) start "${words[@]:1}" ;;
   stop) end TERM ;;
   kill) end KILL ;;
   status)
