@@ -8,9 +8,10 @@ First, short pages are sent for three minutes, in which a broker that was just s
 twice: with one process, and with a sketcher and an owner. kafka_pace.rs sends generated pages of 5 KB as fast as events come back,
 and then, to new topics and a new store, at half of the rate that it reached. With --rate it sends at that rate alone, and each
 --binary in its turn. Pages sent during the warm-up do not count. The broker has the Java options of Kafka's own scripts: with a
-small heap it stops for 40 to 90 ms every two or three seconds. The broker and kafka_pace.rs, which both sends and reads, share the
-cores with what is measured, so the table also says how many each of them kept busy. Takes up to ten gigabytes in the folder for
-temporary files (TMPDIR).
+small heap it stops for 40 to 90 ms every two or three seconds. It keeps the last quarter of a gibibyte of each partition, so that new
+pages come into memory that old ones have left, as in a broker that has run for long. The broker and kafka_pace.rs, which both sends
+and reads, share the cores with what is measured, so the table also says how many each of them kept busy. Takes up to ten gigabytes in
+the folder for temporary files (TMPDIR).
 """
 import argparse
 import itertools
@@ -31,6 +32,15 @@ JAVA = {
     "KAFKA_JVM_PERFORMANCE_OPTS": "-XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
                                   "-XX:+ExplicitGCInvokesConcurrent",
 }
+
+# More than what is under way, by far. A virtual machine may have to ask its host for memory that has been free for a while, which takes
+# the broker's time.
+BROKER = [
+    "log.retention.bytes=268435456",
+    "log.retention.check.interval.ms=1000",
+    "log.segment.bytes=67108864",
+    "log.segment.delete.delay.ms=1000",
+]
 
 # Short pages a second that are sent at first.
 WARM_UP_RATE = 4_000
@@ -149,7 +159,7 @@ def main():
     binaries = settings.binary or [TARGET / "lookalike"]
     os.environ.update(JAVA)
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(settings, folder, settings.broker_folder)
+        bench = Bench(settings, folder, settings.broker_folder, BROKER)
         try:
             if settings.broker_warm_up > 0:
                 settings.binary = binaries[0]

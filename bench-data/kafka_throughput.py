@@ -63,13 +63,13 @@ def cpu_seconds(pid):
 
 
 class Bench:
-    def __init__(self, settings, folder, broker_folder=None):
+    def __init__(self, settings, folder, broker_folder=None, broker_settings=()):
         self.settings, self.folder, self.n_runs, self.cores = settings, Path(folder), 0, all_cores()
         self.pages = settings.pages or self.folder
         self.broker_folder = broker_folder or self.folder / "broker"
         # Below those that outgoing connections are given; the broker takes the next one as well.
         port = random.randrange(20_000, 30_000, 2)
-        self.broker = self.script("start", "--port", str(port)).strip()
+        self.broker = self.script("start", "--port", str(port), *broker_settings).strip()
         self.broker_pid = int((self.broker_folder / "pid").read_text())
 
     def script(self, *words, **more):
