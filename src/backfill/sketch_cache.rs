@@ -87,30 +87,26 @@ impl SketchCache {
 
     /// The sketch of a document.
     pub fn get(&mut self, document: DocumentId) -> Result<Arc<Sketch>, BackfillError> {
-        if let Some(sketch) = self.sketches.get(&document) {
-            return Ok(Arc::clone(sketch));
-        }
-        let sketch = self.files.read(document, &mut self.any)?;
-        Ok(self.keep(document, sketch))
+        self.find(document, false)
     }
 
     /// The sketch of a document whose successors are asked for soon.
     pub fn get_next(&mut self, document: DocumentId) -> Result<Arc<Sketch>, BackfillError> {
+        self.find(document, true)
+    }
+
+    fn find(&mut self, document: DocumentId, reads_ahead: bool) -> Result<Arc<Sketch>, BackfillError> {
         if let Some(sketch) = self.sketches.get(&document) {
             return Ok(Arc::clone(sketch));
         }
-        let sketch = self.files.read(document, &mut self.ahead)?;
-        Ok(self.keep(document, sketch))
-    }
-
-    fn keep(&mut self, document: DocumentId, sketch: Sketch) -> Arc<Sketch> {
-        let sketch = Arc::new(sketch);
+        let window = if reads_ahead { &mut self.ahead } else { &mut self.any };
+        let sketch = Arc::new(self.files.read(document, window)?);
         if self.n_bytes > self.n_bytes_max {
             self.sketches.clear();
             self.n_bytes = 0;
         }
         self.n_bytes += sketch.n_bytes();
         self.sketches.insert(document, Arc::clone(&sketch));
-        sketch
+        Ok(sketch)
     }
 }

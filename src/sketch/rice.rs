@@ -60,7 +60,7 @@ pub(super) fn decode<E: From<InvalidRice>>(
             if length > n_shown {
                 break;
             }
-            let step = u64::from(ones) << k | (shown >> (ones + 1)) & ((1 << k) - 1);
+            let step = joined(u64::from(ones), shown >> (ones + 1), k);
             if step > u64::from(most) {
                 return Err(InvalidRice.into());
             }
@@ -76,6 +76,11 @@ pub(super) fn decode<E: From<InvalidRice>>(
         }
     }
     if reader.is_at_end() { Ok(()) } else { Err(InvalidRice.into()) }
+}
+
+/// The step whose remainder is the lowest `k` bits of `bits`.
+fn joined(quotient: u64, bits: u64, k: u32) -> u64 {
+    quotient << k | bits & ((1 << k) - 1)
 }
 
 /// Reads bits in order; zeros follow the last one.
@@ -115,7 +120,7 @@ impl BitReader<'_> {
         }
         quotient += u64::from(ones);
         self.at += (ones + 1 + k) as usize;
-        let step = quotient << k | (shown >> (ones + 1)) & ((1 << k) - 1);
+        let step = joined(quotient, shown >> (ones + 1), k);
         let is_there = self.at <= self.bytes.len() * 8 && step <= u64::from(most);
         is_there.then_some(step as u32)
     }
