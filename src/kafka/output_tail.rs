@@ -14,7 +14,10 @@ use std::time::{Duration, Instant};
 /// The size of the first window before a partition's end, in offsets: room for an event and its transaction marker.
 const FIRST_WINDOW: i64 = 4;
 
-/// The growth of each further window: aborted events and their markers may fill the end of a partition.
+/// The size of the second one, at least: the events of a batch that was aborted fill the end of a partition after most kills.
+const SECOND_WINDOW: i64 = 4_096;
+
+/// The growth of each further window: more batches may have been aborted.
 const WINDOW_FACTOR: i64 = 16;
 
 /// How long to wait for a message before checking the clock.
@@ -46,31 +49,51 @@ impl From<KafkaError> for TailError {
     }
 }
 
-/// Reads the last event of a topic; `None` if no partition holds one.
-pub(super) fn tail_of(settings: &KafkaSettings, topic: &str, within: Duration) -> Result<Option<Tail>, TailError> {
-    let until = Instant::now() + within;
-    let config = settings.tail_config().map_err(|error| TailError::Unread(error.to_string()))?;
-    let consumer: BaseConsumer<SilentContext> =
-        config.create_with_context(SilentContext).map_err(|error| TailError::Unread(explain(&error)))?;
-    let mut last: Option<Tail> = None;
-    // Partition → start of the window, the oldest offset, the end.
-    let mut windows: BTreeMap<i32, (i64, i64, i64)> = BTreeMap::new();
-    for partition in partitions_of(consumer.client(), topic, within).map_err(TailError::Topic)? {
-        let OffsetRange { low, high } = held_range(consumer.client(), topic, partition, time_left(until))?;
-        if high > low {
-            windows.insert(partition, (low.max(high - FIRST_WINDOW), low, high));
+/// Reads the ends of topics.
+pub(super) struct TailReader {
+    consumer: BaseConsumer<SilentContext>,
+    /// How long reading one topic may take.
+    within: Duration,
+}
+
+impl TailReader {
+    /// Starts a client, which may read one topic after the other.
+    ///
+    /// # Errors
+    /// What is wrong with the settings.
+    pub fn new(settings: &KafkaSettings) -> Result<Self, String> {
+        let config = settings.tail_config().map_err(|error| error.to_string())?;
+        let consumer = config.create_with_context(SilentContext).map_err(|error| explain(&error))?;
+        Ok(TailReader { consumer, within: settings.connect_max() })
+    }
+
+    /// Reads the last event of a topic; `None` if no partition holds one.
+    ///
+    /// # Errors
+    /// [`TailError`] if that cannot be read, or is no event.
+    pub fn tail_of(&self, topic: &str) -> Result<Option<Tail>, TailError> {
+        let TailReader { consumer, within } = self;
+        let until = Instant::now() + *within;
+        let mut last: Option<Tail> = None;
+        // Partition → start of the window, the oldest offset, the end.
+        let mut windows: BTreeMap<i32, (i64, i64, i64)> = BTreeMap::new();
+        for partition in partitions_of(consumer.client(), topic, *within).map_err(TailError::Topic)? {
+            let OffsetRange { low, high } = held_range(consumer.client(), topic, partition, time_left(until))?;
+            if high > low {
+                windows.insert(partition, (low.max(high - FIRST_WINDOW), low, high));
+            }
         }
+        while !windows.is_empty() {
+            let found = read_window(consumer, topic, &windows, until)?;
+            windows.retain(|partition, (from, low, high)| {
+                let is_done = found.contains_key(partition) || *from == *low;
+                *from = (*low).max(*high - ((*high - *from) * WINDOW_FACTOR).max(SECOND_WINDOW));
+                !is_done
+            });
+            last = last.into_iter().chain(found.into_values()).max_by_key(|tail| tail.seq);
+        }
+        Ok(last)
     }
-    while !windows.is_empty() {
-        let found = read_window(&consumer, topic, &windows, until)?;
-        windows.retain(|partition, (from, low, high)| {
-            let is_done = found.contains_key(partition) || *from == *low;
-            *from = (*low).max(*high - (*high - *from) * WINDOW_FACTOR);
-            !is_done
-        });
-        last = last.into_iter().chain(found.into_values()).max_by_key(|tail| tail.seq);
-    }
-    Ok(last)
 }
 
 fn time_left(until: Instant) -> Duration {

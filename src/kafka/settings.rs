@@ -413,7 +413,7 @@ impl KafkaSettings {
     pub(super) fn tail_config(&self) -> Result<ClientConfig, SettingsError> {
         let mut config = self.consumer_config()?;
         // An empty response marks the end of a partition; a broker delays it by this time.
-        config.set("enable.partition.eof", "true").set("fetch.wait.max.ms", "20").set("statistics.interval.ms", "0");
+        config.set("enable.partition.eof", "true").set("fetch.wait.max.ms", "1").set("statistics.interval.ms", "0");
         Ok(config)
     }
 

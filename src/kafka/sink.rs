@@ -3,7 +3,7 @@
 
 use super::client::{LastError, N_FINAL_POLLS, TopicError, is_too_large};
 use super::output_state::{self, OutputTopicState, StorePosition};
-use super::output_tail::{Tail, TailError, tail_of};
+use super::output_tail::{Tail, TailError, TailReader};
 use super::routing::{OutputMessage, OutputTopics};
 use super::settings::{KafkaSettings, SettingsError, explain};
 use super::statistics::parse_statistics;
@@ -263,14 +263,16 @@ impl KafkaSink {
 
     /// The last event in any topic that shows what is published, and the last one in the events topic.
     fn read_tail(&self) -> Result<(Option<Tail>, Option<Tail>), SinkError> {
+        let unread = |why| SinkError {
+            stop_reason: StopReason::Unreachable,
+            message: format!("cannot read the end of the output: {why}"),
+        };
+        let reader = TailReader::new(&self.settings).map_err(unread)?;
         let (mut last, mut of_events) = (None, None);
         for (topic, field) in self.outputs.tail_topics() {
-            let tail = tail_of(&self.settings, topic, self.settings.connect_max()).map_err(|error| match error {
+            let tail = reader.tail_of(topic).map_err(|error| match error {
                 TailError::Topic(error) => self.topic_error(topic, field, &error),
-                TailError::Unread(why) => SinkError {
-                    stop_reason: StopReason::Unreachable,
-                    message: format!("cannot read the end of the output: {why}"),
-                },
+                TailError::Unread(why) => unread(why),
             })?;
             if topic == self.settings.events_topic {
                 of_events.clone_from(&tail);

@@ -1,7 +1,7 @@
 //! What a process does to an output that another one writes to: looks at it, compares with it, takes it away.
 
 use super::event_reader::KafkaEventReader;
-use super::output_tail::{TailError, tail_of};
+use super::output_tail::{TailError, TailReader};
 use super::routing::OutputTopics;
 use super::settings::KafkaSettings;
 use super::sink::create_producer;
@@ -34,7 +34,8 @@ pub struct LastEvent {
 pub fn last_event(settings: &KafkaSettings) -> Result<Option<LastEvent>, SinkError> {
     settings.check().map_err(|error| SinkError::new(error.to_string()))?;
     let topic = &settings.events_topic;
-    let found = tail_of(settings, topic, settings.connect_max()).map_err(|error| match error {
+    let reader = TailReader::new(settings).map_err(TailError::Unread);
+    let found = reader.and_then(|reader| reader.tail_of(topic)).map_err(|error| match error {
         TailError::Topic(error) => {
             let last_error = super::client::LastError::default();
             SinkError {

@@ -145,7 +145,7 @@ fn the_tail_is_found_in_any_partition_and_behind_whatever_was_aborted() {
     undone.init_transactions(PATIENCE).expect("a producer id");
     for _ in 0..3 {
         undone.begin_transaction().expect("a transaction");
-        for at in 0..300 {
+        for at in 0..6_000 {
             let headers = OwnedHeaders::new()
                 .insert(Header { key: SEQ_HEADER, value: Some("999") })
                 .insert(Header { key: STORE_HEADER, value: Some(&topic.name) });
