@@ -8,10 +8,10 @@ First, short pages are sent for three minutes, in which a broker that was just s
 twice: with one process, and with a sketcher and an owner. kafka_pace.rs sends generated pages of 5 KB as fast as events come back,
 and then, to new topics and a new store, at half of the rate that it reached. With --rate it sends at that rate alone, and each
 --binary in its turn. Pages sent during the warm-up do not count. The broker has the Java options of Kafka's own scripts: with a
-small heap it stops for 40 to 90 ms every two or three seconds. It keeps the last quarter of a gibibyte of each partition, so that new
-pages come into memory that old ones have left, as in a broker that has run for long. The broker and kafka_pace.rs, which both sends
-and reads, share the cores with what is measured, so the table also says how many each of them kept busy. Takes up to ten gigabytes in
-the folder for temporary files (TMPDIR).
+small heap it stops for 40 to 90 ms every two or three seconds. It keeps the last 256 MiB of each partition, so that new pages come into
+memory that old ones have left, as in a broker that has run for long. The broker and kafka_pace.rs, which both sends and reads, share
+the cores with what is measured, so the table also says how many each of them kept busy. Takes up to ten gigabytes in the folder for
+temporary files (TMPDIR).
 """
 import argparse
 import itertools
