@@ -33,8 +33,8 @@ JAVA = {
                                   "-XX:+ExplicitGCInvokesConcurrent",
 }
 
-# More than what is under way, by far. A virtual machine may have to ask its host for memory that has been free for a while, which takes
-# the broker's time.
+# The broker keeps far more than is under way, and uses the memory of deleted segments again. Fresh memory may be dear: a virtual
+# machine may have to ask its host for it.
 BROKER = [
     "log.retention.bytes=268435456",
     "log.retention.check.interval.ms=1000",
