@@ -130,6 +130,7 @@ fn read_window(
     Ok(found)
 }
 
+/// Reads these windows from now on. What librdkafka has fetched of another topic or window is dropped, the end of a partition included.
 fn assign(
     consumer: &BaseConsumer<SilentContext>,
     topic: &str,
